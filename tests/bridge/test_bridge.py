@@ -236,7 +236,7 @@ def test_a_final_refusal_of_the_broker_ends_the_bridge(
     run = Run(store, broker := Broker([BAD]))
 
     def refuse(*_: Any) -> None:
-        raise BrokerError("the broker takes no message so large")
+        raise BrokerError("the message is too large for the broker")
 
     monkeypatch.setattr(run.session, "publish", refuse)
     with pytest.raises(BrokerError):

@@ -170,7 +170,7 @@ def test_an_end_of_the_feed_ends_the_bridge(
     session = Session(Broker([og.encode(belief(1))]))
 
     def refuse(*_: Any) -> None:
-        raise BrokerError("the broker refuses what is published")
+        raise BrokerError("the broker refuses published messages")
 
     monkeypatch.setattr(session, "publish", refuse)
     with pytest.raises(BrokerError):

@@ -195,7 +195,7 @@ def test_a_missing_permission_ends_the_bridge(path: Path, tmp_path: Path) -> Non
     try:
         with Bridging(path, *options) as bridge:
             assert bridge.wait() == exit_code("ERR_STORE")
-            assert "may not do that there" in bridge.log
+            assert "the credentials do not allow this" in bridge.log
     finally:
         server.kill()
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between brokers and a store: messages in, each acknowledged once it is stored; changes out.
+"""Connect brokers and a store: store messages, then acknowledge each; publish changes.
 
 bridge   the flow, the feed of changes, the process
-broker   URLs of brokers, what the bridge needs of one, dead letters
+broker   URLs of brokers, the interface of a connection, dead letters
 mqtt     MQTT 5, by paho-mqtt
 nats     NATS JetStream, by nats-py
 """

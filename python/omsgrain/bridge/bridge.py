@@ -5,12 +5,12 @@
 
 One thread takes these steps in this order, so a message is acknowledged only once it is durable,
 in the store or among the dead letters. If the bridge ends in between, the broker delivers the
-unacknowledged messages again, and grains that are stored stay as they are. While the store or the
-dead letters cannot be written, the bridge retries at growing intervals and acknowledges nothing:
-the source is full, and the broker keeps the rest.
+unacknowledged messages again; stored grains stay as they are. If the store or the dead letters
+cannot be written, the bridge retries at growing intervals and acknowledges nothing. Then the
+source is full, and the broker keeps the rest.
 
-Changes are published at least once and in order. The position moves when the broker has confirmed,
-and is kept in the store. The content of grains is never published.
+Changes are published at least once and in order. The position, kept in the store, advances when
+the broker has confirmed. The content of grains is never published.
 """
 
 from __future__ import annotations
@@ -50,28 +50,28 @@ from omsgrain.store.take_messages import MESSAGE, take
 
 T = TypeVar("T")
 _FIRST, _LONGEST = 0.1, 30.0  # seconds between two tries
-BATCH = 1_000  # changes that are published before the position moves
+BATCH = 1_000  # changes that are published before the position advances
 
 
 @dataclass(slots=True)
 class BridgeCounts:
-    """What a bridge has done so far.
+    """Counts of a bridge since its start.
 
     Attributes:
-        messages: received from the broker.
-        again: of these, delivered before.
-        bytes: of the messages.
-        stored: new grains.
-        duplicates: grains that the store had.
-        warnings: grains that are allowed but look like a mistake.
-        refused: messages refused, whole or in part.
-        acknowledged: messages acknowledged.
-        commits: batches.
-        retries: how often something was tried again.
-        published: changes published.
-        commit_seconds: time in the store.
-        gather_seconds: time waiting for messages.
-        settle_seconds: time for dead letters and acknowledgements.
+        messages: Messages received from the broker.
+        again: Of these, delivered before.
+        bytes: Bytes of the messages.
+        stored: New grains.
+        duplicates: Grains that the store had.
+        warnings: Warnings about grains.
+        refused: Messages refused, whole or in part.
+        acknowledged: Messages acknowledged.
+        commits: Batches.
+        retries: Number of retries.
+        published: Changes published.
+        commit_seconds: Time in the store.
+        gather_seconds: Time waiting for messages.
+        settle_seconds: Time for dead letters and acknowledgements.
     """
 
     messages: int = 0
@@ -90,7 +90,7 @@ class BridgeCounts:
     settle_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as JSON-ready values."""
+        """Return the counts as JSON-ready values."""
         values = asdict(self)
         return {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
 
@@ -100,13 +100,13 @@ class BridgeLimits:
     """The limits of a batch.
 
     Attributes:
-        count: messages of a batch.
-        bytes: of the messages of a batch, unless it has only one.
-        age: seconds that the first message of a batch may wait for others.
-        lull: seconds without a message that end a batch. A broker with few messages in flight
+        count: Messages of a batch.
+        bytes: Bytes of the messages of a batch, unless it has only one.
+        age: Seconds that the first message of a batch may wait for others.
+        lull: Seconds without a message that end a batch. A broker with few messages in flight
             sends no more until these are acknowledged.
-        idle: seconds to wait for the first message.
-        message: the most bytes of a message.
+        idle: Seconds to wait for the first message.
+        message: The most bytes of a message.
     """
 
     count: int = 1_000
@@ -138,13 +138,13 @@ class Bridge:
         self._stop = stop
         self._limits = limits or BridgeLimits()
         self.counts = counts or BridgeCounts()
-        self._ready: deque[Message] = deque()  # fetched, for the next batch
+        self._ready: deque[Message] = deque()  # fetched for the next batch
 
     def run(self, after: Callable[[], None] = lambda: None) -> None:
-        """Move messages until ``stop`` is set, then those that were fetched.
+        """Move messages until ``stop`` is set, then those already fetched.
 
         Args:
-            after: called after each batch.
+            after: Called after each batch.
         """
         while not self._stop.is_set():
             messages = self._gather(self._limits.idle)
@@ -152,14 +152,14 @@ class Bridge:
                 break
             after()
         else:
-            # Messages that have come by now; later ones are for the next bridge.
+            # Only messages that have arrived; later ones are for the next bridge.
             self._ready.extend(self._source.fetch(self._limits.count, 0))
             while self._ready and self._deal_with(self._gather(0)):
                 pass
         after()
 
     def _gather(self, idle: float) -> list[Message]:
-        """The next batch; empty if no message comes."""
+        """Return the next batch; empty if no message arrives."""
         limits, ready, start = self._limits, self._ready, time.monotonic()
         held: list[Message] = []
         size, first = 0, start
@@ -220,7 +220,7 @@ class Bridge:
         return True
 
     def _insist(self, what: str, work: Callable[[], T], messages: Sequence[Message]) -> T | None:
-        """Do something until it succeeds; None if it was stopped before."""
+        """Retry something until it succeeds; None if it was stopped before."""
 
         def again() -> None:
             self.counts.retries += 1
@@ -230,7 +230,7 @@ class Bridge:
         try:
             done = insist(what, work, self._log, self._stop, again)
         finally:
-            if done is None:  # it was stopped, or cannot go on
+            if done is None:  # it was stopped, or failed for good
                 self._source.give_back([*messages, *self._ready])
                 self._ready.clear()
         return done
@@ -265,7 +265,7 @@ def _waits() -> Iterator[float]:
 
 
 def _reason(error: Exception) -> dict[str, Any]:
-    """Why something failed, without file names and content."""
+    """Return why something failed, without file names and content."""
     if isinstance(error, OmsError):
         return {"code": error.code, "reason": error.found}
     if isinstance(error, OSError):
@@ -275,12 +275,12 @@ def _reason(error: Exception) -> dict[str, Any]:
 
 def letter(change: Change) -> Letter:
     """Make the message of a change."""
-    told = {"seq": change.seq, "kind": change.kind, "address": change.address}
-    return Letter(json.dumps(told, separators=(",", ":")).encode())
+    values = {"seq": change.seq, "kind": change.kind, "address": change.address}
+    return Letter(json.dumps(values, separators=(",", ":")).encode())
 
 
 def follower(broker: str, name: str) -> str:
-    """The name of the position of a broker's topic."""
+    """Return the name of the position of a broker's topic."""
     return "bridge:" + sha256(f"{broker}\n{name}".encode()).hexdigest()[:32]
 
 
@@ -289,14 +289,14 @@ class Feed:
     """Publishes the changes of a store until ``stop`` is set.
 
     Attributes:
-        store: the store.
-        sink: the broker.
-        name: the topic or subject.
-        follower: the name under which the store keeps the position.
-        log: for failures.
-        stop: ends it, after all changes are published.
-        counts: of the bridge.
-        every: seconds between two looks, unless it is woken.
+        store: The store.
+        sink: The broker.
+        name: The topic or subject.
+        follower: The name under which the store keeps the position.
+        log: Gets failures.
+        stop: Ends it, after all changes are published.
+        counts: The counts of the bridge.
+        every: Seconds between two checks, unless it is woken.
     """
 
     store: GrainStore
@@ -310,7 +310,7 @@ class Feed:
     _wake: threading.Event = field(default_factory=threading.Event)
 
     def wake(self) -> None:
-        """Look for changes now."""
+        """Check for changes now."""
         self._wake.set()
 
     def run(self) -> None:
@@ -347,15 +347,15 @@ class Feed:
 
 
 class BridgePlan(NamedTuple):
-    """What a bridge shall do.
+    """The tasks of a bridge.
 
     Attributes:
-        letters: the topic or subject, or the directory, for refused messages.
-        publish: the topic or subject for changes; None: do not publish them.
-        follower: the name under which the store keeps the position of these.
-        reads: whether it reads messages.
-        limits: of a batch.
-        every: seconds between two reports.
+        letters: The topic or subject, or the directory, for refused messages.
+        publish: The topic or subject for changes; None: do not publish them.
+        follower: The name under which the store keeps the position of these.
+        reads: Whether it reads messages.
+        limits: The limits of a batch.
+        every: Seconds between two reports.
     """
 
     letters: str | Path
@@ -379,7 +379,7 @@ def run(
 
     def end(number: int, frame: object) -> None:
         stop.set()
-        signal.signal(number, before[signal.Signals(number)])  # a second signal ends it now
+        signal.signal(number, before[signal.Signals(number)])  # a second signal kills it
 
     for number in before:
         signal.signal(number, end)
@@ -417,7 +417,7 @@ def _bridge(
             pool = running.enter_context(ThreadPoolExecutor(1, "feed"))
             ended = pool.submit(feed.run)
             ended.add_done_callback(lambda _: stop.set())  # an error ends the bridge too
-            # The feed ends after the bridge, whose last batch it still publishes.
+            # The feed ends after the bridge: it still publishes the last batch.
             running.callback(ended.result)
             running.callback(feed.wake)
             running.callback(over.set)
@@ -435,14 +435,14 @@ def _bridge(
             bridge.run(after)
             return
         while not stop.wait(plan.limits.idle):
-            connection.fetch(1, 0)  # raises what the broker refuses for good
+            connection.fetch(1, 0)  # raises if the broker refuses for good
             tick()
 
 
 def _reports(
     counts: BridgeCounts, plan: BridgePlan, report: Callable[[dict[str, Any]], None]
 ) -> Callable[[], None]:
-    """A function that reports if it is time to."""
+    """Return a function that reports if it is time."""
     next_at = time.monotonic() + plan.every
 
     def tick() -> None:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brokers: their URLs, what the bridge needs of one, and where refused messages go.
+"""Brokers: their URLs, the interface of a connection, and dead letters.
 
-A source delivers a message again unless it was acknowledged: after a crash, or after a lost
-connection. So the bridge acknowledges last, and a message that comes twice is stored once, at the
-address of its bytes.
+A source delivers an unacknowledged message again, after a crash or a lost connection. So the
+bridge acknowledges last, and stores a repeated message once, at the address of its bytes.
 """
 
 from __future__ import annotations
@@ -48,12 +47,12 @@ class Credentials:
     """The credentials of the bridge; its repr shows no password.
 
     Attributes:
-        user: its name.
-        password: its password, or a token of NATS without a name.
-        file: credentials of NATS: a JWT and its key.
-        authority: certificate authorities to trust, PEM; those of the system by default.
-        certificate: the client certificate, PEM.
-        key: its private key, PEM.
+        user: The user name.
+        password: The password, or a NATS token without a user name.
+        file: NATS credentials: a JWT and its key.
+        authority: Certificate authorities to trust, PEM; by default those of the system.
+        certificate: The client certificate, PEM.
+        key: The certificate's private key, PEM.
     """
 
     user: str | None = None
@@ -70,9 +69,9 @@ class Broker:
 
     Attributes:
         scheme: ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS).
-        host: its name or address.
-        port: its port.
-        credentials: of the bridge.
+        host: The name or address.
+        port: The port.
+        credentials: The credentials of the bridge.
     """
 
     scheme: str
@@ -92,7 +91,7 @@ class Broker:
         return f"{self.scheme}://{host}:{self.port}"
 
     def context(self) -> ssl.SSLContext | None:
-        """The settings of TLS; None without TLS."""
+        """Return the settings of TLS; None without TLS."""
         if not self.tls:
             return None
         own = self.credentials
@@ -112,7 +111,7 @@ def broker(
     except ValueError:
         raise SchemaError("not the URL of a broker", field="/url") from None
     if parts.username is not None or parts.password is not None:
-        raise SchemaError("a name or password in the URL of a broker", field="/url")
+        raise SchemaError("the URL of the broker contains a user name or password", field="/url")
     more = parts.path.strip("/") or parts.query or parts.fragment
     if parts.scheme not in schemes or not parts.hostname or port == 0 or more:
         text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
@@ -126,9 +125,13 @@ def broker(
             expected=f"{schemes[-1]}://, or --plain-password",
         )
     if not found.tls and (credentials.authority or credentials.certificate):
-        raise SchemaError("certificates go with TLS", field="/url", expected=f"{schemes[-1]}://")
+        raise SchemaError(
+            "--ca, --cert and --key need a URL with TLS",
+            field="/url",
+            expected=f"{schemes[-1]}://",
+        )
     if (credentials.certificate is None) != (credentials.key is None):
-        raise SchemaError("a certificate goes with its key", field="/tls")
+        raise SchemaError("--cert and --key need each other", field="/tls")
     return found
 
 
@@ -137,10 +140,10 @@ class Message:
     """A message that a broker delivered.
 
     Attributes:
-        data: its bytes.
-        origin: the topic or subject; it may name persons, so it is never logged.
-        again: the broker says that it delivered it before.
-        token: what the source needs to acknowledge it.
+        data: Its bytes.
+        origin: The topic or subject; it may name persons, so it is never logged.
+        again: Whether the broker delivered it before.
+        token: What the source needs to acknowledge it.
     """
 
     data: bytes
@@ -154,8 +157,8 @@ class Letter:
     """A message to publish.
 
     Attributes:
-        data: its bytes.
-        properties: texts that go with it.
+        data: Its bytes.
+        properties: Texts that are sent with it.
     """
 
     data: bytes
@@ -163,10 +166,10 @@ class Letter:
 
 
 class MessageSource(Protocol):
-    """Where messages come from, with a limit of unacknowledged ones. One thread calls it."""
+    """A source of messages, with a limit of unacknowledged ones. One thread calls it."""
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return up to ``most`` messages; wait for the first one for so many seconds."""
+        """Return up to ``most`` messages; wait up to ``wait`` seconds for the first one."""
         ...
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
@@ -174,7 +177,7 @@ class MessageSource(Protocol):
         ...
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """Tell the broker that these are still in work, so that it does not deliver them again."""
+        """Tell the broker that work on these continues, so that it does not deliver them again."""
         ...
 
     def give_back(self, messages: Sequence[Message]) -> None:
@@ -187,10 +190,10 @@ class MessageSource(Protocol):
 
 
 class Sink(Protocol):
-    """Where messages are published. Any thread may call it."""
+    """A publisher of messages. Any thread may call it."""
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters in order; the broker has confirmed all when this returns."""
+        """Publish letters in order; return once the broker has confirmed all."""
         ...
 
 
@@ -199,10 +202,10 @@ class BrokerConnection(MessageSource, Sink, Protocol):
 
 
 class Inbox:
-    """Messages between the thread of a client library and the bridge.
+    """A queue of messages between the thread of a client library and the bridge.
 
     Attributes:
-        fatal: the error that ended the connection for good.
+        fatal: The error that ended the connection for good.
     """
 
     def __init__(self) -> None:
@@ -217,7 +220,7 @@ class Inbox:
         self._messages.put(message)
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """As ``MessageSource.fetch``; raise the fatal error once there is no message left."""
+        """As ``MessageSource.fetch``; raise the fatal error once the queue is empty."""
         found: list[Message] = []
         with suppress(Empty):
             get = self._messages.get
@@ -229,7 +232,7 @@ class Inbox:
         return found
 
     def clear(self) -> list[Message]:
-        """Take out all messages."""
+        """Remove and return all messages."""
         found: list[Message] = []
         with suppress(Empty):
             while True:
@@ -242,7 +245,8 @@ def covers(pattern: str, name: str, *, between: str, one: str, rest: str) -> boo
     asked, found = pattern.split(between), name.split(between)
     for i, part in enumerate(asked):
         if part == rest:
-            # In MQTT "a/#" covers "a" itself; in NATS "a.>" does not, so this is too strict there.
+            # In MQTT "a/#" covers "a" itself; in NATS "a.>" does not, so the check is too strict
+            # there.
             return True
         if i >= len(found) or part not in (one, found[i]):
             return False
@@ -250,33 +254,33 @@ def covers(pattern: str, name: str, *, between: str, one: str, rest: str) -> boo
 
 
 class Aside(NamedTuple):
-    """A refused message, and why."""
+    """A refused message, and the reason."""
 
     message: Message
     refusal: MessageRefusal
 
 
 class DeadLetters(Protocol):
-    """Where refused messages go. One that is written twice gives equal letters, or one file."""
+    """A place for refused messages. A second write of one gives an equal letter, or one file."""
 
     def write(self, refused: Sequence[Aside]) -> None:
-        """Write refused messages; they are durable when this returns."""
+        """Write refused messages; they are durable when it returns."""
         ...
 
 
 def properties(aside: Aside) -> dict[str, str]:
-    """The properties of a refused message: the reason and its origin, no content."""
+    """Return the properties of a refused message: the reason and its origin, no content."""
     error = aside.refusal.error
-    told = {"code": error.code, "reason": str(error), "origin": aside.message.origin}
+    values = {"code": error.code, "reason": str(error), "origin": aside.message.origin}
     if aside.refusal.count > 1:
-        told["refused"] = str(aside.refusal.count)
+        values["refused"] = str(aside.refusal.count)
     if aside.refusal.erased:
-        told["withheld"] = "erased"
-    return told
+        values["withheld"] = "erased"
+    return values
 
 
 def kept(aside: Aside) -> bytes:
-    """What is kept of a refused message: all of it, or nothing of an erased grain."""
+    """Return the bytes to keep of a refused message: all, or none of an erased grain."""
     return b"" if aside.refusal.erased else aside.message.data
 
 
@@ -298,7 +302,7 @@ class Topic:
 class DeadLetterDirectory:
     """Refused messages as files: HASH.message with the bytes, HASH.json with the reason.
 
-    The hash of the message and its reason is the name, so it has no content.
+    The name is the hash of the message and its reason, so it has no content.
     """
 
     def __init__(self, path: Path) -> None:
@@ -310,10 +314,10 @@ class DeadLetterDirectory:
     def write(self, refused: Sequence[Aside]) -> None:
         """Write the files."""
         for one in refused:
-            told = json.dumps(properties(one), ensure_ascii=False).encode()
+            reason = json.dumps(properties(one), ensure_ascii=False).encode()
             data = kept(one)
-            name = sha256(len(told).to_bytes(8, "big") + told + data).hexdigest()[:32]
-            self._add(f"{name}.json", told + b"\n")
+            name = sha256(len(reason).to_bytes(8, "big") + reason + data).hexdigest()[:32]
+            self._add(f"{name}.json", reason + b"\n")
             self._add(f"{name}.message", data)
         sync_directory(self._path)
 

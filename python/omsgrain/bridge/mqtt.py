@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MQTT 5, by paho-mqtt: QoS 1, acknowledged by hand, in a session that outlives the connection.
+"""MQTT 5, by paho-mqtt: QoS 1, explicit acknowledgements, a session across connections.
 
 The broker sends at most ``in_flight`` unacknowledged messages (the receive maximum): that is the
-back-pressure. A message is acknowledged only over the connection that delivered it: over the next
-one the broker delivers it again, and its number may belong to another message.
+back-pressure. A message is acknowledged only over the connection that delivered it. The broker
+delivers it again over the next one, where its number may belong to another message.
 
 paho's thread reads from the network and calls the methods that begin with ``_on``; it reconnects
-by itself, at growing intervals.
+at growing intervals.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from omsgrain.server.log import Log
 _KEEPALIVE: Final = 30  # seconds
 _DELAYS: Final = (1, 60)  # seconds between two tries to connect
 _CONFIRM: Final = 30.0  # seconds that a broker has to confirm
-_SLICE: Final = 0.25  # seconds after which a lost connection is noticed
+_SLICE: Final = 0.25  # seconds until a lost connection is noticed
 _ROOM: Final = 64  # bytes of a packet around the topic, the data and the properties
-#: Reasons that do not pass: the version of MQTT, the client id, the credentials, the request.
+#: Permanent reasons: the version of MQTT, the client id, the credentials, the request.
 _FOR_GOOD: Final = frozenset((0x84, 0x85, 0x86, 0x87, 0x8A, 0x8C, 0x8E, 0x8F, 0x90, 0x9E, 0xA2))
 _TAKEN_OVER: Final = 0x8E
 
 
 class _Token(NamedTuple):
-    """What acknowledges a message: its number, and the connection that delivered it."""
+    """The acknowledgement of a message: its number, and the connection that delivered it."""
 
     connection: int
     number: int
@@ -46,7 +46,7 @@ class _Token(NamedTuple):
 
 
 def shared(topic: str, group: str | None) -> str:
-    """The subscription of a topic, shared by the bridges of a group."""
+    """Return the subscription of a topic, shared by the bridges of a group."""
     levels = topic.split("/")
     wild = any("#" in one or "+" in one for one in levels[:-1] if one != "+")
     if (
@@ -55,13 +55,21 @@ def shared(topic: str, group: str | None) -> str:
         or wild
         or not (levels[-1] in ("#", "+") or {"#", "+"}.isdisjoint(levels[-1]))
     ):
-        raise SchemaError("not a filter of topics", field="/topic", expected="a/+/b, a/#")
+        raise SchemaError(
+            "--topic is not a valid topic filter", field="/topic", expected="a/+/b, a/#"
+        )
     if topic.startswith("$share/"):
-        raise SchemaError("a shared topic", field="/topic", expected="its group as --group")
+        raise SchemaError(
+            "--topic is a shared subscription",
+            field="/topic",
+            expected="the topic, and its group as --group",
+        )
     if group is None:
         return topic
     if not group or not {"/", "+", "#", "\0"}.isdisjoint(group):
-        raise SchemaError("not the name of a group", field="/group", expected="no /, + or #")
+        raise SchemaError(
+            "--group is not a valid group name", field="/group", expected="no /, + or #"
+        )
     return f"$share/{group}/{topic}"
 
 
@@ -117,14 +125,14 @@ class Mqtt:
         client_.loop_start()
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return messages that have come."""
+        """Return messages that have arrived."""
         found = self._inbox.fetch(most, wait)
         if not found and getattr(self._client, "_thread", None) is None:
             raise BrokerError("the thread of the connection ended")
         return found
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
-        """Acknowledge messages of this connection; those of an earlier one come again."""
+        """Acknowledge messages of this connection; the broker repeats those of an earlier one."""
         with self._lock:
             for message in messages:
                 token: _Token = message.token
@@ -132,13 +140,13 @@ class Mqtt:
                     self._client.ack(token.number, token.qos)
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """MQTT does not deliver again while the connection is open."""
+        """Do nothing: MQTT does not deliver again while the connection is open."""
 
     def give_back(self, messages: Sequence[Message]) -> None:
-        """MQTT delivers again after the next connect, or to another of the group."""
+        """Do nothing: MQTT delivers again after the next connect, or to another of the group."""
 
     def close(self) -> None:
-        """Disconnect; the session stays with the broker."""
+        """Disconnect; the broker keeps the session."""
         if not self._closed:
             self._closed = True
             self._client.disconnect()
@@ -155,25 +163,25 @@ class Mqtt:
             found = [self._failed[info.mid] for info in sent if info.mid in self._failed]
         for reason in found:
             if reason.value in _FOR_GOOD:
-                raise BrokerError("the broker refuses what is published", found=str(reason))
-            raise Unreachable(f"the broker did not take it: {reason}")
+                raise BrokerError("the broker refuses published messages", found=str(reason))
+            raise Unreachable(f"the broker did not accept it: {reason}")
 
     def _send(self, name: str, letter: Letter) -> MQTTMessageInfo:
         if self._inbox.fatal is not None:
             raise self._inbox.fatal
         if not self._up:
             raise Unreachable("not connected")  # else retries would pile up in the client
-        told = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho's
+        properties = Properties(PacketTypes.PUBLISH)  # type: ignore[no-untyped-call]  # paho's
         if letter.properties:
-            told.UserProperty = list(letter.properties)
+            properties.UserProperty = list(letter.properties)
         size = sum(len(k.encode()) + len(v.encode()) + 5 for k, v in letter.properties)
         size += len(letter.data) + len(name.encode()) + _ROOM
         if self._largest is not None and size > self._largest:
             raise BrokerError(
-                "the broker takes no message so large",
+                "the message is too large for the broker",
                 expected=f"at most {self._largest} bytes, or --dead-letter-dir",
             )
-        info = self._client.publish(name, letter.data, qos=1, properties=told)
+        info = self._client.publish(name, letter.data, qos=1, properties=properties)
         if info.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
             raise Unreachable("not connected")
         return info
@@ -186,7 +194,7 @@ class Mqtt:
             info.wait_for_publish(min(left, _SLICE))
 
     def _on_connect(
-        self, client: Client, data: Any, flags: Any, reason: Any, told: Properties | None
+        self, client: Client, data: Any, flags: Any, reason: Any, properties: Properties | None
     ) -> None:
         if reason.is_failure:
             if reason.value in _FOR_GOOD:
@@ -197,7 +205,7 @@ class Mqtt:
         with self._lock:
             self._connection += 1
             self._up = True
-            self._largest = getattr(told, "MaximumPacketSize", None)
+            self._largest = getattr(properties, "MaximumPacketSize", None)
         if flags.session_present:
             self._inbox.clear()  # the broker delivers them again
         self._log.write("connected", session=bool(flags.session_present))
@@ -208,7 +216,7 @@ class Mqtt:
             client.subscribe([(topic, options) for topic in self._topics])
 
     def _on_disconnect(
-        self, client: Client, data: Any, flags: Any, reason: Any, told: Properties | None
+        self, client: Client, data: Any, flags: Any, reason: Any, properties: Properties | None
     ) -> None:
         with self._lock:
             self._connection += 1
@@ -224,13 +232,13 @@ class Mqtt:
         self._log.write("connect_failed", reason=error.__name__)
 
     def _on_subscribe(
-        self, client: Client, data: Any, number: int, reasons: Any, told: Properties | None
+        self, client: Client, data: Any, number: int, reasons: Any, properties: Properties | None
     ) -> None:
         for reason in reasons:
             if reason.is_failure:
                 self._end("the broker refuses the subscription", reason)
             elif reason.value < 1:
-                self._end("the broker grants no QoS 1, so that messages would be lost", reason)
+                self._end("the broker grants only QoS 0: messages would be lost", reason)
         if self._inbox.fatal is None:
             self._log.write("subscribed", topics=len(reasons))
 
@@ -244,7 +252,7 @@ class Mqtt:
         self._inbox.add(Message(bytes(message.payload), message.topic, bool(message.dup), token))
 
     def _on_publish(
-        self, client: Client, data: Any, number: int, reason: Any, told: Properties | None
+        self, client: Client, data: Any, number: int, reason: Any, properties: Properties | None
     ) -> None:
         if reason.is_failure:
             self._failed[number] = reason

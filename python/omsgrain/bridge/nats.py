@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NATS JetStream, by nats-py: a durable pull consumer, acknowledged explicitly.
+"""NATS JetStream, by nats-py: a durable pull consumer with explicit acknowledgements.
 
 The server delivers at most ``in_flight`` unacknowledged messages (max_ack_pending), and the bridge
 pulls no more than that: this is the back-pressure. Refused messages are terminated, so that the
-server reports them; messages that cannot be stored now are given back.
+server reports them. If a message cannot be stored now, the bridge lets the server deliver it
+again.
 
-nats-py works in an event loop, here in a thread of its own, and reconnects by itself.
+nats-py works in an event loop, here in its own thread, and reconnects by itself.
 """
 
 from __future__ import annotations
@@ -37,9 +38,9 @@ T = TypeVar("T")
 
 _POLL: Final = 0.25  # seconds of one pull
 _PULL: Final = 500  # messages of one pull
-_SILENT: Final = 100  # pulls without a message, after which the consumer is looked up again
+_SILENT: Final = 100  # pulls without a message until the consumer is looked up again
 _CONFIRM: Final = 10.0  # seconds that the server has to confirm
-_TOGETHER: Final = 200  # letters that wait for their confirmation at the same time
+_TOGETHER: Final = 200  # letters that wait for confirmation at the same time
 _RETRY: Final = 1.0  # seconds between two tries
 
 
@@ -65,7 +66,7 @@ class EventLoopThread:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
-        """Cancel what was started, run a last coroutine, and end the thread."""
+        """Cancel the started coroutine, run a last one, and end the thread."""
 
         async def end() -> None:
             if self._started is not None:
@@ -74,7 +75,7 @@ class EventLoopThread:
                     await self._started
             await last
 
-        with suppress(Exception):  # it ends even if the server does not answer
+        with suppress(Exception):  # it ends even if the server does not respond
             self.do(end(), timeout)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -107,7 +108,7 @@ class Nats:
         self._subject = subject
         self._in_flight = in_flight
         self._ack_wait = ack_wait
-        self._held = 0  # delivered and not settled; the loop's own
+        self._held = 0  # delivered and not settled; only the loop uses it
         self._inbox = Inbox()
         self._connection: Any = None
         self._closed = False
@@ -121,7 +122,7 @@ class Nats:
         self._loop.start(self._watched())
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return messages that have come."""
+        """Return messages that have arrived."""
         return self._inbox.fetch(most, wait)
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
@@ -134,7 +135,7 @@ class Nats:
         self._tell(messages, say, settled=True)
 
     def hold(self, messages: Sequence[Message]) -> None:
-        """Tell the server that these are in work: it restarts their ack wait."""
+        """Tell the server that work on these continues: it restarts their ack wait."""
         self._tell(messages, lambda i, message: message.in_progress(), settled=False)
 
     def give_back(self, messages: Sequence[Message]) -> None:
@@ -149,18 +150,18 @@ class Nats:
             self._loop.do(self._publish(name, letters))
         except NoStreamResponseError:
             if self._loop.do(self._takes(name)):  # a cluster without a leader for now
-                raise Unreachable("no stream answers") from None
-            raise BrokerError("no stream takes what is published to the subject") from None
+                raise Unreachable("no stream responds") from None
+            raise BrokerError("no stream has the subject of --publish or --dead-letter") from None
         except MaxPayloadError:
             raise BrokerError(
-                "the server takes no message so large",
+                "the message is too large for the server",
                 expected="a larger max_payload, or --dead-letter-dir",
             ) from None
         except (Error, OSError, asyncio.TimeoutError) as error:
             raise Unreachable(f"the server did not confirm: {type(error).__name__}") from None
 
     def close(self) -> None:
-        """Give back fetched messages, and disconnect; the consumer stays."""
+        """Return fetched messages to the server, and disconnect; the consumer stays."""
         if self._closed:
             return
         self._closed = True
@@ -175,7 +176,7 @@ class Nats:
         *,
         settled: bool,
     ) -> None:
-        """Tell the server something about each message; if that is lost, it delivers again."""
+        """Send an acknowledgement for each message; if it is lost, the server delivers again."""
 
         async def tell() -> None:
             try:
@@ -276,9 +277,9 @@ class Nats:
             try:
                 await context.add_consumer(stream, wanted)
             except APIError as error:
-                if error.code is not None and error.code < 500:  # 5xx passes
+                if error.code is not None and error.code < 500:  # 5xx errors pass
                     self._inbox.fatal = BrokerError(
-                        "the server makes no such consumer", found=error.description
+                        "the server refuses to create the consumer", found=error.description
                     )
                 raise
         bound = await context.pull_subscribe_bind(durable=self._durable, stream=stream)
@@ -288,15 +289,15 @@ class Nats:
     async def _check_subjects(self, context: Any, stream: str) -> None:
         """Refuse a missing stream, and one that would deliver what the bridge publishes."""
         try:
-            told = await context.stream_info(stream)
+            info = await context.stream_info(stream)
         except NotFoundError:
-            self._inbox.fatal = BrokerError("there is no such stream", field="/stream")
+            self._inbox.fatal = BrokerError("--stream: the stream does not exist", field="/stream")
             raise
-        read = [self._subject] if self._subject is not None else told.config.subjects or []
+        read = [self._subject] if self._subject is not None else info.config.subjects or []
         for name in self._publishes:
             if any(covers(one, name, between=".", one="*", rest=">") for one in read):
                 self._inbox.fatal = BrokerError("the bridge would read what it publishes")
-                raise Error("a circle")
+                raise Error("another subject")
 
     async def _disconnect(self) -> None:
         if self._connection is not None:
@@ -305,10 +306,12 @@ class Nats:
     async def _on_error(self, error: Exception) -> None:
         text = str(error).lower()
         if "authorization" in text or "authentication" in text:
-            self._inbox.fatal = BrokerError("the server refuses the connection", found="who asks")
+            self._inbox.fatal = BrokerError(
+                "the server refuses the connection", found="other credentials"
+            )
         elif "permissions violation" in text:
             found = "publishing" if "for publish" in text else "subscribing"
-            self._inbox.fatal = BrokerError("who asks may not do that there", found=found)
+            self._inbox.fatal = BrokerError("the credentials do not allow this", found=found)
         else:
             self._log.write("connection_error", reason=type(error).__name__)
 
@@ -342,5 +345,5 @@ def _options(broker: Broker) -> dict[str, Any]:
 
 def _headers(letter: Letter) -> dict[str, str] | None:
     """Properties as headers, each of which is one line."""
-    told = {k: " ".join(v.splitlines()) for k, v in letter.properties}
-    return told or None
+    headers = {k: " ".join(v.splitlines()) for k, v in letter.properties}
+    return headers or None

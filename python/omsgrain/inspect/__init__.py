@@ -44,22 +44,22 @@ def inspect(
     grains: int = GRAINS,
     advance: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Look at all grains of a store or a file, and verify them.
+    """Read all grains of a store or a file, and verify them.
 
     Args:
-        source: a store; or a file: a container, envelopes in a row, or one blob, which may be
+        source: A store; or a file: a container, envelopes in a row, or one blob, which may be
             damaged.
-        opening: opens the store, read-only; by default without keys.
-        resolver: finds the keys of the signers in a file.
-        grains: how many of the newest are explained.
-        advance: is called with the number of grains read since the last call.
+        opening: Opens the store, read-only; by default without keys.
+        resolver: Finds the keys of the signers in a file.
+        grains: How many of the newest are explained.
+        advance: Called with the number of grains read since the last call.
 
     Returns:
         The content of the page, as JSON-ready values.
 
     Raises:
-        UnsupportedError: it is none of these.
-        StoreError: it is not there (NotFoundError), or cannot be read.
+        UnsupportedError: The source is none of these.
+        StoreError: It does not exist (NotFoundError), or cannot be read.
     """
     location = location_of(source)
     if isinstance(location, DirectoryLocation) and location.path.is_file():

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Explain what each byte of a grain means.
 
-The payload is walked by the heads of its items, so that a blob that strict reading refuses can be
-explained too, as far as its lengths hold. Whether the bytes are canonical, the core says.
+The heads of the items lead through the payload. So a blob that strict reading refuses can be
+explained too, as far as its lengths are valid. Only the core checks whether the bytes are
+canonical.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class FieldPart:
     """One entry of the payload.
 
     Attributes:
-        name: the full name.
-        key: the key in the payload.
-        offset: where the entry begins in the blob (of a compressed one, as if unpacked).
-        value_offset: where its value begins.
-        end: where it ends.
-        kind: how the value is encoded.
-        value: the value as JSON can hold it; None if it could not be read.
-        note: the value in words, where it needs them: of a time, the time.
+        name: The full name.
+        key: The key in the payload.
+        offset: Where the entry begins in the blob (of a compressed one, after decompression).
+        value_offset: Where its value begins.
+        end: Where it ends.
+        kind: The encoding of the value.
+        value: The value as JSON can represent it; None if it could not be read.
+        note: An explanation of the value; for a time, its text.
     """
 
     name: str
@@ -81,11 +82,11 @@ class Explanation:
     """A blob explained.
 
     Attributes:
-        address: the content address of these bytes.
-        blob: the bytes; a compressed blob unpacked, if its payload could be read.
-        size: length of the blob as it is stored.
-        type: the 1.2 name, or None if the payload could not be read.
-        error: why strict reading refuses the blob; only lenient explaining gives one.
+        address: The content address of these bytes.
+        blob: The bytes; a compressed blob is decompressed, if its payload could be read.
+        size: The length of the stored blob.
+        type: The 1.2 name, or None if the payload could not be read.
+        error: Why strict reading refuses the blob; only lenient explaining returns one.
     """
 
     address: str
@@ -98,7 +99,7 @@ class Explanation:
     error: OmsError | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The explanation as JSON-ready values, without the blob."""
+        """Return the explanation as JSON-ready values, without the blob."""
         return {
             "address": self.address,
             "size": self.size,
@@ -146,7 +147,7 @@ def _lenient(blob: bytes) -> og.Grain | None:
 
 
 def _unpacked(blob: bytes, grain: og.Grain | None) -> bytes:
-    """A canonical payload is what the writer writes, so writing it again decompresses it."""
+    """Decompress a blob by encoding its grain again: a canonical payload has one form."""
     if grain is None:
         return blob
     try:
@@ -216,7 +217,7 @@ def _fields(blob: bytes, encoding: str, grain: og.Grain | None) -> tuple[FieldPa
                 )
             )
     except OmsError:
-        pass  # the readable part is shown; the error of strict reading explains the rest
+        pass  # show the readable part; the error of strict reading explains the rest
     return tuple(parts)
 
 
@@ -262,7 +263,7 @@ def _entries(payload: bytes, encoding: str) -> Iterator[_MapEntry]:
 
 
 def _step(data: bytes, at: int, head: Callable[[bytes, int], _Head]) -> int:
-    """The end of the item at a position; a counter instead of recursion, whatever the depth."""
+    """Return the end of the item at a position; a counter avoids recursion at any depth."""
     pending = 1
     while pending:
         _, size, inside = head(data, at)
@@ -288,7 +289,7 @@ def _msgpack(data: bytes, at: int) -> _Head:
         _read(data, at, 1 + size)
         return kind, 1 + size, 0
     raise CorruptError(
-        "no MessagePack item begins so", offset=HEADER_SIZE + at, found=f"{first:02x}"
+        "no MessagePack item begins with this byte", offset=HEADER_SIZE + at, found=f"{first:02x}"
     )
 
 

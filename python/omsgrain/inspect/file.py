@@ -75,7 +75,7 @@ def of_file(
 
 
 def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[bytes]:
-    """The blobs of the file, out of their envelopes; links are those of a manifest."""
+    """Yield the blobs of the file without their envelopes, and the links of a manifest."""
     if start[: len(MAGIC)] == MAGIC:
         with container.read(path) as held:
             for old, state in held.manifest.items():
@@ -89,7 +89,7 @@ def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[b
 
 
 def _unwrapped(data: bytes) -> bytes:
-    """The blob in an envelope; verification has checked the signature."""
+    """Return the blob in an envelope; verification has checked the signature."""
     if data[:1] != ENVELOPE_BYTE:
         return data
     from omsgrain.crypto import cose
@@ -98,7 +98,7 @@ def _unwrapped(data: bytes) -> bytes:
 
 
 def _readable(blob: bytes) -> og.Grain | None:
-    """The grain, checked but for its signature; sealed ones as they are."""
+    """Return the grain, checked without its signature; sealed grains stay sealed."""
     header = og.read_header(blob)
     if header.encrypted:
         return stored_grain(blob, og.address(blob))

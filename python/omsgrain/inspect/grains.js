@@ -26,10 +26,10 @@ function signatures() {
   }
   const rows = [...by].map(([signer, row]) => [make("code", {}, signer), number(row.grains),
     make("span", { class: row.proven === row.grains ? "good" : "bad" },
-      row.proven === row.grains ? "✓ all hold" : `${number(row.grains - row.proven)} not proven`)]);
+      row.proven === row.grains ? "✓ all valid" : `${number(row.grains - row.proven)} not proven`)]);
   section("signatures", "Signatures", rows.length
     ? table(["signer", "grains", "verified"], rows)
-    : make("p", { class: "soft" }, "none among the grains that were looked at"));
+    : make("p", { class: "soft" }, "none among the newest grains"));
 }
 
 // The nine bytes of the header and the entries of the payload, each in its color.
@@ -85,7 +85,7 @@ function entry(one) {
       make("span", { style: `color:${color(one.type)}` }, one.type || "not readable"),
       make("span", {}, one.error ? `✗ ${one.error.code}` : one.says),
       make("span", { class: "soft" }, one.standing || (one.made || "").slice(0, 10))));
-  // Taken apart when it is opened: a page of many grains stays quick.
+  // Rendered when it is opened: a page of many grains stays fast.
   made.addEventListener("toggle", () => {
     if (made.open && made.children.length === 1) made.append(whole(one));
   });

@@ -38,7 +38,7 @@ function layout(nodes, links) {
 function graph() {
   const { nodes, links, left_out: left } = data.graph;
   if (!links.length) {
-    section("graph", "Triples", make("p", { class: "soft" }, "no grain says subject, relation and object"));
+    section("graph", "Triples", make("p", { class: "soft" }, "no grain has subject, relation and object"));
     return;
   }
   layout(nodes, links);
@@ -52,7 +52,7 @@ function graph() {
     make("text", { x: node.x + radius(node) + 3, y: node.y + 4 },
       node.name.length > 24 ? node.name.slice(0, 23) + "…" : node.name),
     make("title", {}, node.name)));
-  const said = make("div", { id: "said", class: "soft" }, "Choose a node to see what is said of it.");
+  const said = make("div", { id: "said", class: "soft" }, "Choose a node to see its triples.");
   const choose = (chosen) => {
     const near = links.map(([from, , to]) => from === chosen || to === chosen);
     const seen = new Set([chosen, ...links.filter((_, place) => near[place]).flatMap(([a, , b]) => [a, b])]);
@@ -69,7 +69,7 @@ function graph() {
   section("graph", "Triples",
     make("svg", { class: "graph", viewBox: `0 0 ${WIDE} ${HIGH}`, role: "group", "aria-label": "triples" },
       lines, dots),
-    left ? make("p", { class: "soft" }, `${number(left)} links more are not drawn`) : null, said);
+    left ? make("p", { class: "soft" }, `${number(left)} more links are not drawn`) : null, said);
 }
 
 about();

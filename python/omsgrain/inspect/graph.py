@@ -20,7 +20,7 @@ _VERSIONS: Final = 50  # of one chain
 
 
 def triples(grains: Iterable[og.Grain]) -> dict[str, Any]:
-    """The subjects and objects that are linked most, and their links."""
+    """Return the most linked subjects and objects, and their links."""
     found: list[tuple[str, str, str, str]] = []
     for grain in grains:
         triple = _triple(grain)
@@ -63,7 +63,7 @@ def _name(value: Any) -> str:
 def chains(
     links: Sequence[tuple[str, str]], show: Callable[[str], Mapping[str, Any]] = lambda address: {}
 ) -> dict[str, Any]:
-    """Versions that followed one another, from the first to the last."""
+    """Return chains of versions, each from the first to the last."""
     after: dict[str, list[str]] = {}
     followed = set()
     for old, new in links:
@@ -82,7 +82,7 @@ def _chain(
     seen = set()
     while waiting and len(versions) < _VERSIONS:
         address, depth, follows = waiting.pop(0)
-        if address in seen:  # two histories that came together again
+        if address in seen:  # a merge of two histories
             continue
         seen.add(address)
         later = sorted(after.get(address, ()))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was found, as one HTML page: nothing in it is fetched, and nothing a grain says can act.
+"""The result as one HTML page: it fetches nothing, and no text of a grain can run as code.
 
-The values stand in the page as data. Its scripts show them as text alone, and the policy in its
-head lets these scripts run and no others.
+The page contains the values as data, and its scripts show them as text. The policy in its head
+allows these scripts only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SCRIPTS: Final = ("page.js", "grains.js", "graph.js")
 
 
 def page(values: Mapping[str, Any]) -> str:
-    """The page that shows what ``inspect`` found."""
+    """Return the page for the result of ``inspect``."""
     script = "\n".join(_text(name) for name in _SCRIPTS)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts = {
@@ -30,7 +30,7 @@ def page(values: Mapping[str, Any]) -> str:
         "DATA": _data(values),
     }
     whole = _text("page.html")
-    before, *rest = whole.split("{{")  # cut once: what is filled in may hold braces
+    before, *rest = whole.split("{{")  # split once: inserted text may contain braces
     pieces = [before]
     for one in rest:
         name, _, after = one.partition("}}")
@@ -43,5 +43,5 @@ def _text(name: str) -> str:
 
 
 def _data(values: Mapping[str, Any]) -> str:
-    """JSON that cannot end the element it stands in."""
+    """Return JSON that cannot end its HTML element."""
     return json.dumps(values, ensure_ascii=True, separators=(",", ":")).replace("<", "\\u003c")

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 FAILURES: Final = 200
 """The most problems that a page lists."""
 
-_LINE: Final = 160  # characters of what a grain says, in a list
+_LINE: Final = 160  # characters of a grain's content, in a list
 _TEXT: Final = 2_000  # characters of a text, in a value
-_ITEMS: Final = 50  # of a list, or of a map
+_ITEMS: Final = 50  # of a list or a map
 _DEEP: Final = 6
 _DUMP: Final = 1_024  # bytes of a blob
 _CUT: Final = "…"
 
 
 def said(grain: og.Grain) -> str:
-    """The content of a grain, on one line."""
+    """Return the content of a grain, on one line."""
     try:
         text = gist(grain)
     except OmsError:
@@ -41,7 +41,7 @@ def shown(
     state: GrainStatus | None = None,
     signers: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """A grain, its header and its fields with their places, as JSON-ready values."""
+    """Return a grain, its header and its fields with their offsets, as JSON-ready values."""
     it = explain(source, lenient=True)
     values = it.to_dict()
     for part in values["fields"]:
@@ -71,7 +71,7 @@ def _state(state: GrainStatus) -> dict[str, Any]:
 
 
 def _clipped(value: Any, deep: int) -> Any:
-    """The value with long texts, long lists and deep values cut, each marked."""
+    """Return the value with long texts, long lists and deep values cut, each marked."""
     if isinstance(value, str):
         return value if len(value) <= _TEXT else value[:_TEXT] + _CUT
     if not isinstance(value, (list, dict)):
@@ -87,7 +87,7 @@ def _clipped(value: Any, deep: int) -> Any:
 
 
 def failure(name: str, error: OmsError) -> dict[str, Any]:
-    """A problem of the file or grain of a name."""
+    """Return a problem of the named file or grain."""
     return {"name": name, **error.to_dict()}
 
 

@@ -21,14 +21,14 @@ from omsgrain.store.maintenance import check_text
 Opening: TypeAlias = Callable[[], og.GrainStore]
 """Opens the store, read-only."""
 
-_SUPERSEDED: Final = 2_000  # grains whose chains are shown, the newest
+_SUPERSEDED: Final = 2_000  # the newest grains whose chains are shown
 
 
 def of_store(
     location: Location, opening: Opening, count: int, advance: Callable[[int], None]
 ) -> dict[str, Any]:
     """Check, verify and show a store; arguments and errors are those of ``inspect``."""
-    # In a process of its own: a damaged page can end the one that reads.
+    # In a separate process: a damaged page can kill the process that reads it.
     checked = location.check()
     if checked.ok:
         with opening() as store:
@@ -47,8 +47,8 @@ def of_store(
                 problems = [f"entry {x.number}: {x.message}" for x in audited.problems[:FAILURES]]
                 checks.append({"name": "audit trail", "ok": audited.ok, "problems": problems})
                 values |= _read(store, count, tally, advance)
-        except IntegrityError as error:  # the page shows what was read until then
-            values["failures"] = [failure("reading on", error)]
+        except IntegrityError as error:  # the page shows what was read before
+            values["failures"] = [failure("continued reading", error)]
     return {**values, **tally.values()}
 
 
@@ -80,7 +80,7 @@ def _read(
 def _state(store: og.GrainStore, address: str) -> GrainStatus:
     try:
         return store.status(address)
-    except NotFoundError:  # another process has deleted it since
+    except NotFoundError:  # another process has deleted it
         return GrainStatus()
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is counted of all grains, however many: the memory it takes is bounded."""
+"""Counts over all grains, in bounded memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from omsgrain.json_values import time_text
 
 _FLAGS: Final = ("signed", "sealed", "compressed", "content refs", "embedding refs", "CBOR")
 
-#: Widths of a column in seconds, each a multiple of the one before, so that columns can be joined.
+#: Widths of a column in seconds, each a multiple of the one before, so that columns can be merged.
 _WIDTHS: Final = (60, 600, 3600, 21_600, 86_400, 604_800, 2_419_200, 31_449_600)
 _COLUMNS: Final = 120
 
-_GRAINS: Final = 5_000  # the newest, whose triples and signers are looked at
+_GRAINS: Final = 5_000  # the newest grains, for triples and signers
 _BYTES: Final = 64 << 20  # of their blobs
 
 _NAMES = {kind.byte: kind.name for kind in og.registry.TYPES}
 
 
 class TimeColumns:
-    """How many grains of each type were made when, in columns that grow wider as they must."""
+    """Counts of grains by type and time, in columns that are widened as needed."""
 
     def __init__(self) -> None:
         self._width = 0
@@ -50,7 +50,7 @@ class TimeColumns:
         self._last //= by
 
     def values(self) -> dict[str, Any]:
-        """Width in seconds, and the columns: when each begins, and its counts by type."""
+        """Return the width in seconds, and each column: its begin and its counts by type."""
         width = _WIDTHS[self._width]
         columns: dict[int, dict[str, int]] = {}
         for (column, kind), count in sorted(self._counts.items()):
@@ -60,7 +60,7 @@ class TimeColumns:
 
 
 class Newest:
-    """The last grains that came, up to a number and an amount of bytes."""
+    """The last grains in order of arrival, up to a number and an amount of bytes."""
 
     def __init__(self, shown: int) -> None:
         """Begin."""
@@ -69,7 +69,7 @@ class Newest:
         self._bytes = 0
 
     def add(self, grain: og.Grain) -> None:
-        """Keep this one, and let go of the oldest that have no room any more."""
+        """Add a grain, and drop the oldest beyond the limits."""
         self._kept.append(grain)
         self._bytes += len(grain.blob)
         while len(self._kept) > self._grains or self._bytes > _BYTES:
@@ -79,12 +79,12 @@ class Newest:
         return len(self._kept)
 
     def __iter__(self) -> Iterator[og.Grain]:
-        """The newest first."""
+        """Yield the newest first."""
         return reversed(self._kept)
 
 
 class Tally:
-    """Counts of grains by what their headers say; no payload is read for them."""
+    """Counts of grains by their headers; no payload is read."""
 
     def __init__(self) -> None:
         self.grains = 0
@@ -112,7 +112,7 @@ class Tally:
         self._last = at if self._last is None else max(at, self._last)
 
     def values(self) -> dict[str, Any]:
-        """All counts as JSON-ready values."""
+        """Return all counts as JSON-ready values."""
         return {
             "grains": self.grains,
             "bytes": self._bytes,

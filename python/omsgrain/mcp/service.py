@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all calls share: the store, open once, whose memory it is, and threads to work in."""
+"""The service that calls share: the open store, the user, and worker threads."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class McpOptions:
-    """How a server behaves.
+    """The options of a server.
 
     Attributes:
-        user: whose memory it is.
-        root: the directory below which documents are read and written; None: nowhere.
-        readonly: nothing changes, neither the store nor a file.
-        document: bytes of a document that is imported.
-        answer: bytes of a document that is given back as text; larger ones go to a file.
-        line: bytes of one message.
-        at_work: calls that work at once.
+        user: The user whose memory it serves.
+        root: The directory below which documents are read and written; None: no files.
+        readonly: Change neither the store nor files.
+        document: The most bytes of an imported document.
+        answer: The most bytes of a document that is returned as text; larger ones go to a file.
+        line: The most bytes of one message.
+        at_work: Calls that run at once.
     """
 
     user: str
@@ -46,26 +46,26 @@ class McpOptions:
 
 
 Json = dict[str, Any]
-"""An object as ``json.dumps`` takes it."""
+"""An object that ``json.dumps`` accepts."""
 
 RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
-    "unknown_argument": (SchemaError, "not an argument of this tool"),
+    "unknown_argument": (SchemaError, "unknown argument of this tool"),
     "missing_argument": (SchemaError, "an argument is missing"),
-    "invalid_argument": (SchemaError, "not a value of this argument"),
+    "invalid_argument": (SchemaError, "invalid value of this argument"),
     "read_only": (UnsupportedError, "the server was started with --readonly"),
-    "no_root": (UnsupportedError, "the server was started without --root, and takes no paths"),
-    "outside_root": (UnsupportedError, "the path does not lead below the server's root"),
-    "no_file": (UnsupportedError, "there is no file that can be read at the path"),
-    "file_exists": (UnsupportedError, "there is something at the path, or it cannot be written"),
-    "too_large": (UnsupportedError, "the document is larger than is taken"),
-    "line_too_long": (UnsupportedError, "the message is longer than is taken"),
-    "answer_too_large": (UnsupportedError, "the document is too large for an answer"),
+    "no_root": (UnsupportedError, "the server was started without --root, and accepts no paths"),
+    "outside_root": (UnsupportedError, "the path is not below the server's root"),
+    "no_file": (UnsupportedError, "no readable file is at the path"),
+    "file_exists": (UnsupportedError, "the file exists, or cannot be written"),
+    "too_large": (UnsupportedError, "the document is too large"),
+    "line_too_long": (UnsupportedError, "the message is too long"),
+    "answer_too_large": (UnsupportedError, "the document is too large for a response"),
 }
-"""The rules of the server: the error of each, and what its breach is called."""
+"""The rules of the server: the error of each, and its message."""
 
 
 class ServerDefect(OmsError):
-    """A defect of the server: what it was stands in its log."""
+    """A defect of the server; its log has the details."""
 
     code: ClassVar[str] = "ERR_OMS"
 
@@ -73,31 +73,31 @@ class ServerDefect(OmsError):
 def refuse(
     rule: str, *, field: str | None = None, expected: str | None = None, found: str | None = None
 ) -> OmsError:
-    """The error of a rule of the server.
+    """Return the error of a rule of the server.
 
     Args:
-        rule: of ``RULES``.
-        field: the argument, as a JSON pointer.
-        expected: what would have been right.
-        found: what was there instead, never content.
+        rule: A rule of ``RULES``.
+        field: The argument, as a JSON pointer.
+        expected: The expected value.
+        found: The found value, never content.
     """
     error, says = RULES[rule]
     return error(says, field=field, expected=expected, found=found, rule=rule)
 
 
 def answer(value: Json, text: str | None = None) -> CallToolResult:
-    """The answer of a tool: as JSON, and as text for those that read nothing else.
+    """Make the result of a tool: JSON, and text for clients that read only text.
 
     Args:
-        value: what it says.
-        text: instead of the JSON; a document, say.
+        value: The JSON.
+        text: Instead of the JSON, such as a document.
     """
     said = json.dumps(value, ensure_ascii=False) if text is None else text
     return CallToolResult(content=[TextContent(text=said)], structured_content=value)
 
 
 def refused(error: OmsError) -> CallToolResult:
-    """The answer of a tool that did not do what it was asked for."""
+    """Make the result of a tool call that failed."""
     return CallToolResult(
         content=[TextContent(text=str(error))],
         structured_content={"error": error.to_dict()},
@@ -108,7 +108,7 @@ def refused(error: OmsError) -> CallToolResult:
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
 _FILE: Final = _NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FILE  # a pipe must not keep us
+_READ: Final = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _FILE  # a pipe must not block
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
 _BY_STEPS: Final = os.open in os.supports_dir_fd
 
@@ -117,7 +117,7 @@ class Root:
     """The directory below which documents are read and written.
 
     Args:
-        path: an existing directory; None: no path is taken.
+        path: An existing directory; None: no path is accepted.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -127,13 +127,13 @@ class Root:
         """Read a file.
 
         Args:
-            path: below the root, or relative to it.
-            most: bytes that are taken.
-            field: the argument that the path is, for errors.
+            path: Below the root, or relative to it.
+            most: The most bytes of the file.
+            field: The argument with the path, for errors.
 
         Raises:
-            UnsupportedError: the path is not below the root, no file, or of one too large; what
-                is elsewhere makes no difference.
+            UnsupportedError: The path is not below the root, or not a file, or the file is too
+                large. Files elsewhere do not change the result.
         """
         with self._parent(path, field) as (directory, name):
             try:
@@ -151,7 +151,7 @@ class Root:
             return data
 
     def find(self, path: str, most: int, *, field: str) -> bytes | None:
-        """Read the beginning of a file, if it is there; arguments are those of `read`."""
+        """Read the beginning of a file, if it exists; arguments are those of `read`."""
         with self._parent(path, field) as (directory, name), suppress(FileNotFoundError):
             number = os.open(name, _READ, dir_fd=directory)
             with open(number, "rb") as file:
@@ -163,16 +163,16 @@ class Root:
         """Write a new file, which only its owner may read.
 
         Args:
-            path: below the root, or relative to it; there must be nothing yet.
-            data: what is written.
-            field: the argument that the path is, for errors.
+            path: Below the root, or relative to it; it must not exist.
+            data: The bytes.
+            field: The argument with the path, for errors.
 
         Returns:
             The path relative to the root.
 
         Raises:
-            UnsupportedError: the path is not below the root, or cannot be made.
-            OSError: the disk is full, say; there is no file then.
+            UnsupportedError: The path is not below the root, or cannot be created.
+            OSError: For instance the disk is full; then there is no file.
         """
         with self._parent(path, field) as (directory, name):
             partial = os.path.join(os.path.dirname(name), f".{token_hex(8)}.partial")
@@ -185,7 +185,7 @@ class Root:
                     file.write(data)
                     file.flush()
                     os.fsync(file.fileno())
-                try:  # never over what is there
+                try:  # never overwrite a file
                     os.link(partial, name, src_dir_fd=directory, dst_dir_fd=directory)
                 except (OSError, ValueError):
                     raise refuse("file_exists", field=field) from None
@@ -196,7 +196,7 @@ class Root:
 
     @contextmanager
     def _parent(self, path: str, field: str) -> Iterator[tuple[int | None, str]]:
-        """The directory of a file, open, and the name of the file in it."""
+        """Yield the open directory of a file, and the name of the file in it."""
         below = self._below(path, field)
         assert self._path is not None
         if not _BY_STEPS:
@@ -219,7 +219,7 @@ class Root:
             os.close(directory)
 
     def _below(self, path: str, field: str) -> Path:
-        """A path relative to the root, without links on its way."""
+        """Return a path relative to the root, without links on its way."""
         if self._path is None:
             raise refuse("no_root", field=field)
         try:
@@ -235,15 +235,15 @@ T = TypeVar("T")
 
 
 class McpService:
-    """What all calls share. Of one event loop.
+    """Shared by all calls, in one event loop.
 
     Args:
-        store: whose actor is whoever the audit trail shall name.
-        options: how the server behaves.
+        store: Its actor appears in the audit trail.
+        options: The options of the server.
 
     Attributes:
-        user: whose memory it is.
-        root: where documents are read and written.
+        user: The user whose memory it serves.
+        root: The directory of documents.
     """
 
     def __init__(self, store: og.GrainStore, options: McpOptions) -> None:
@@ -256,14 +256,14 @@ class McpService:
 
     @staticmethod
     def alive() -> None:
-        """End what a call does, in its thread, if the client has cancelled it."""
+        """End the work of a call, in its thread, if the client has cancelled it."""
         check_cancelled()
 
     async def work(self, function: Callable[[], T], *, large: bool = False) -> T:
-        """Do something in a thread. Who is cancelled meanwhile waits for its end, or for `alive`.
+        """Run something in a thread. Cancellation waits for its end, or for `alive`.
 
         Args:
-            function: what is to be done.
-            large: it may take much memory, so it is the only one of its kind.
+            function: The work.
+            large: It may take much memory; only one large call runs at a time.
         """
         return await run_sync(function, limiter=self._large if large else self._work)

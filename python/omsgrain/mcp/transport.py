@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between stdin, stdout and the server of the SDK.
+"""The transport between stdin, stdout and the server of the SDK.
 
-The SDK reads lines of any length, cannot stop while it waits for one, drops running calls when
-stdin ends, and does not answer a request that it cannot parse. Here a line has a limit, a signal
-ends the wait, the server learns of the end only when every request is answered or cancelled, and a
-request that is too long, no JSON or no JSON-RPC gets an error.
+The SDK reads lines of any length, cannot stop while it waits for a line, drops running calls when
+stdin ends, and does not answer a request that it cannot parse. Here a line has a limit, and a
+signal ends the wait. The server sees the end of stdin only when every request is answered or
+cancelled. A request that is too long or invalid gets an error.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from omsgrain.mcp.service import refuse
 from omsgrain.server.log import Log
 
 TOO_LONG: Final = "omsgrain/line_too_long"
-"""The method of the message in the place of a long line; ``id`` is that of the request or null."""
+"""The method of the message that replaces a long line; ``id`` is that of the request or null."""
 _PIECE: Final = 1 << 16
 _SHOWN: Final = 4 << 10  # bytes at both ends of a long line that are searched for its id
-# As JSON has them: no zero before a number, no control character in a text.
+# As in JSON: no zero before a number, no control character in a text.
 _ID: Final = rb'"id"\s*:\s*(-?(?:0|[1-9][0-9]{0,17})|"[^"\\\x00-\x1f]{0,256}")\s*'
 _FIRST: Final = re.compile(
     rb'\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,256}"\s*,\s*){0,2}' + _ID + rb"[,}]"
@@ -44,8 +44,8 @@ def named(head: bytes, tail: bytes | None = None) -> str | int | None:
     """Find the id of a request that cannot be parsed.
 
     Args:
-        head: the beginning of its line.
-        tail: its end; None if ``head`` is the whole line.
+        head: The beginning of its line.
+        tail: The end of its line; None if ``head`` is the whole line.
     """
     found = _FIRST.match(head) or _LAST.search(head if tail is None else tail)
     if found is None:
@@ -58,26 +58,26 @@ class DescriptorLines(io.TextIOWrapper):
     """Reads the lines of a file descriptor, which stays open.
 
     Args:
-        number: the descriptor.
-        most: the most bytes of a line.
+        number: The descriptor.
+        most: The most bytes of a line.
     """
 
     def __init__(self, number: int, most: int) -> None:
-        super().__init__(io.BytesIO())  # only for its type: nothing is read through it
+        super().__init__(io.BytesIO())  # for its type only: nothing is read through it
         self._number = number
         self._most = most
         self._found = bytearray()
-        self._seen = 0  # so far without the end of a line
+        self._seen = 0  # the start of a line without its end
         self._wake, self._waker = os.pipe()
         self._over = False
 
     def stop(self) -> None:
-        """Stop reading; for any thread and for signal handlers."""
+        """Stop reading; any thread and any signal handler may call it."""
         self._over = True
         os.write(self._waker, b"\0")
 
     def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as the base class
-        """Return the next line with its end; nothing at the end."""
+        """Return the next line with its end; empty at the end."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)
             self._seen = len(self._found) if end < 0 else end
@@ -99,7 +99,7 @@ class DescriptorLines(io.TextIOWrapper):
         return line
 
     def _pass_over(self, end: int) -> str:
-        """Skip a long line, and return the message in its place; its end is not there below 0."""
+        """Skip a long line, and return the message that replaces it; below 0 its end is unread."""
         head = bytes(self._found[:_SHOWN])
         while end < 0:
             del self._found[:-_SHOWN]
@@ -128,7 +128,7 @@ class DescriptorLines(io.TextIOWrapper):
 
 Item = SessionMessage | Exception
 Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
-"""What the server reads from and writes to."""
+"""A message that the server reads or writes."""
 _INVALID: Final = -32600  # JSON-RPC: invalid request
 _NO_JSON: Final = -32700  # JSON-RPC: parse error
 _CANCELLED: Final = "notifications/cancelled"
@@ -136,13 +136,13 @@ _CANCELLED: Final = "notifications/cancelled"
 
 @asynccontextmanager
 async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIterator[Streams]:
-    """Make streams for the server in the place of those of the transport.
+    """Make streams that replace those of the transport.
 
     Args:
-        incoming: messages from the client, or exceptions.
-        outgoing: messages to the client.
-        most: the most bytes of a line, for the answer to a longer one.
-        log: for longer lines.
+        incoming: Messages from the client, or exceptions.
+        outgoing: Messages to the client.
+        most: The most bytes of a line, for the error about a longer one.
+        log: Gets a line for each longer line.
     """
     relay = _Relay(outgoing, most, log)
     feed, read = anyio.create_memory_object_stream[Item](0)
@@ -154,7 +154,7 @@ async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIte
 
 
 class _Relay:
-    """Passes messages on, and knows which requests are open."""
+    """Passes messages on, and tracks open requests."""
 
     def __init__(self, outgoing: Any, most: int, log: Log) -> None:
         self._outgoing, self._most, self._log = outgoing, most, log
@@ -162,7 +162,7 @@ class _Relay:
         self._changed = anyio.Event()
 
     async def requests(self, incoming: Any, feed: MemoryObjectSendStream[Item]) -> None:
-        """Pass on requests, and the end when all are answered."""
+        """Pass on requests, and the end of stdin when all are answered."""
         try:
             async with feed:
                 async for item in incoming:
@@ -172,10 +172,10 @@ class _Relay:
                     self._changed = anyio.Event()
                     await self._changed.wait()
         except anyio.BrokenResourceError:
-            pass  # the server has ended and says why
+            pass  # the server has ended and reports why
 
     async def answers(self, heard: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Pass on answers."""
+        """Pass on responses."""
         async with self._outgoing:
             async for item in heard:
                 await self._outgoing.send(item)
@@ -184,7 +184,7 @@ class _Relay:
                     self._settle(message.id)
 
     async def _met(self, item: Item) -> bool:
-        """Note a message; return whether it was answered here."""
+        """Track a message; return whether the relay answered it."""
         if isinstance(item, Exception):
             if (refusal := _unread(item)) is None:
                 return False
@@ -204,7 +204,7 @@ class _Relay:
         return False
 
     def _settle(self, id: Any) -> None:
-        """Note that a request is answered or cancelled."""
+        """Track that a request is answered or cancelled."""
         key = str(id)
         self._open[key] -= 1
         if self._open[key] <= 0:
@@ -219,22 +219,22 @@ class _Relay:
 
 
 def _unread(error: Exception) -> JSONRPCError | None:
-    """The answer to a request that cannot be parsed, if its id can be found."""
+    """Return the error for a request that cannot be parsed, if its id can be found."""
     if not isinstance(error, ValidationError):
         return None
-    told = error.errors(include_url=False)
-    if told[0]["type"] == "json_invalid":
-        line = told[0]["input"]
+    errors = error.errors(include_url=False)
+    if errors[0]["type"] == "json_invalid":
+        line = errors[0]["input"]
         if not isinstance(line, str) or '"method"' not in line:
             return None
         id = named(line.encode())
-        why = ErrorData(code=_NO_JSON, message="not JSON: half a character, say")
+        why = ErrorData(code=_NO_JSON, message="not JSON")
     else:
-        # No kind of message fits: pydantic lists what each kind misses, with the whole input.
-        absent = (e["input"] for e in told if e["type"] == "missing" and len(e["loc"]) == 2)
+        # The message is of no kind: pydantic lists the errors of each kind, with the whole input.
+        absent = (e["input"] for e in errors if e["type"] == "missing" and len(e["loc"]) == 2)
         whole = next((one for one in absent if isinstance(one, dict) and "method" in one), {})
         id = whole.get("id")
-        why = ErrorData(code=_INVALID, message="not a request of JSON-RPC 2.0")
+        why = ErrorData(code=_INVALID, message="not a JSON-RPC 2.0 request")
     if not isinstance(id, str | int) or isinstance(id, bool):
         return None
     return JSONRPCError(jsonrpc="2.0", id=id, error=why)

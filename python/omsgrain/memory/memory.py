@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grain as an agent reads it: an id, a kind, a text, tags, times; whatever format it came in."""
+"""A grain as an agent reads it: an id, a kind, a text, tags, times, whatever its format was."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _TYPES: Final = (
 
 
 def id_of(grain: Grain) -> str:
-    """By what a grain is known: the id that it came with, or its address."""
+    """Return the id of a memory: the id from its document, or its address."""
     source = Source.of(grain)
     return grain.address if source is None else source.id
 
@@ -65,7 +65,7 @@ def id_of(grain: Grain) -> str:
 def record_of(
     grain: Grain, get: Get, *, format: str | None = None
 ) -> tuple[str, dict[str, Any]] | None:
-    """The kind and the record that a grain was; None if it never was one that can be read."""
+    """Return the kind and the record of a grain; None if it never was a readable record."""
     source = Source.of(grain)
     if source is None or format not in (None, source.format):
         return None
@@ -79,10 +79,10 @@ def record_of(
     return None if found is None else (str(found[0]), dict(found[1]))
 
 
-def told(
+def values_of(
     grain: Grain, get: Get, *, state: GrainStatus | None = None, most: int | None = None
 ) -> dict[str, Any]:
-    """A grain as JSON-ready values; what is not known is left out."""
+    """Return a grain as JSON-ready values, without unknown ones."""
     kind, record = record_of(grain, get) or (grain.type, {})
     content = next((text for name in _TEXTS if (text := record.get(name))), None) or gist(grain)
     metadata = record.get("metadata")
@@ -111,13 +111,13 @@ def told(
 
 
 HASH: Final = "sha256:"
-"""How the origin begins by which a grain is found by its text."""
+"""The prefix of the origin that finds a grain by its text."""
 _PAGE: Final = 1_000  # grains
 _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
-    """What a user has under an id, the current one first; or at an address."""
+    """Return what a user has under an id, the current grain first; or at an address."""
     there: list[SourcedGrain] = []
     if _ADDRESS.fullmatch(id):
         one = snapshot.get(id)
@@ -126,17 +126,17 @@ def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
         there = snapshot.find([id]).get(id, [])
     there = [one for one in there if not is_beside(one.grain)]
     if not there:
-        raise NotFoundError("there is no such memory")
+        raise NotFoundError("there is no memory with this id")
     return there
 
 
 def head(snapshot: SourceSnapshot, id: str) -> SourcedGrain:
-    """The current version of a memory."""
+    """Return the current version of a memory."""
     one = found(snapshot, id)[0]
     if not one.current:
         one = found(snapshot, id_of(one.grain))[0]
     if not one.current:
-        raise NotFoundError("there is no current version of this memory")
+        raise NotFoundError("the memory has no current version")
     return one
 
 
@@ -149,26 +149,26 @@ class UserGrains:
         self._name = normalize("NFC", user_id)
 
     def get(self, address: str) -> Grain:
-        """One of them, such as a part of a large memory."""
+        """Return one of them, such as a part of a large memory."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             one = snapshot.get(address)
         if one is None:
-            raise NotFoundError("a part of a memory is not there")
+            raise NotFoundError("a part of the memory is missing")
         return one.grain
 
     def has(self, address: str) -> bool:
-        """Whether it is one of them."""
+        """Whether a grain is the user's."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             return snapshot.get(address) is not None
 
     def those(self, grains: Iterable[Grain]) -> Iterator[Grain]:
-        """Those of some grains that are the user's, and say something."""
+        """Yield those of some grains that are the user's and have content."""
         for grain in grains:
             if not grain.sealed and grain.get("user_id") == self._name and not is_beside(grain):
                 yield grain
 
     def versions(self, id: str) -> list[Grain]:
-        """All versions of a memory, the oldest first."""
+        """Return all versions of a memory, the oldest first."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             first = found(snapshot, id)
             own = id_of(first[0].grain)
@@ -176,21 +176,21 @@ class UserGrains:
         joined: dict[str, Grain] = {}
         for one in reversed(first):  # the oldest first
             if one.address not in joined and not is_beside(one.grain):
-                with suppress(NotFoundError):  # it was deleted meanwhile
+                with suppress(NotFoundError):  # deleted meanwhile
                     joined |= {grain.address: grain for grain in self._store.history(one.address)}
         if not joined:
-            raise NotFoundError("there is no such memory")
+            raise NotFoundError("there is no memory with this id")
         return list(self.those(joined.values()))
 
     def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
-        """What else holds the text of grains that go, and what is not there any more without them.
+        """Return what else contains the text of deleted grains, and the ids that end with them.
 
         Args:
-            grains: of the user.
+            grains: Grains of the user.
 
         Returns:
-            The addresses of their parts, but for those of versions that stay, and of duplicates
-            of what has no version any more; and the ids of all that.
+            The addresses of their parts, except parts of remaining versions, and of duplicates
+            without another version; and all their ids.
         """
         going = {grain.address for grain in grains}
         sources = [source for grain in grains if (source := Source.of(grain)) is not None]
@@ -218,19 +218,19 @@ class UserGrains:
         return [one for one in more if one not in going], gone
 
     def _unused(self, ids: Set[str], going: Set[str]) -> set[str]:
-        """Those of some ids that no grain has but grains that go."""
+        """Return those ids that only deleted grains have."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = snapshot.find(ids)
         return {id for id in ids if {one.address for one in there.get(id, ())} <= going}
 
     def listed(self, addresses: Iterable[str]) -> set[str]:
-        """The addresses by which documents name grains: of what they say, also where sealed."""
+        """Return the addresses by which documents name grains, also of sealed grains."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             there = (snapshot.get(address) for address in addresses)
             return {_core.address(one.grain.blob) for one in there if one is not None}
 
     def _copies(self, ids: Set[str]) -> Iterator[Grain]:
-        """What is kept of records that have the text of one with such an id; few have any."""
+        """Yield the stored copies of records that contain the text of these ids; few do."""
         cursor: str | None = None
         while True:
             page = self._store.query(
@@ -250,15 +250,15 @@ class UserGrains:
 
 
 TYPES: Final = ("observation", "decision", "learning", "error", "context", "conversation")
-"""Kinds of memories that MIF 2.0 names; there may be others."""
+"""Kinds of memories that MIF 2.0 names; others are allowed."""
 MOST: Final = 100
-"""Memories that are recalled at once."""
+"""The most memories of one recall."""
 
-_CONTENT: Final = 100_000  # characters, as many as MIF 1.0 takes
+_CONTENT: Final = 100_000  # characters, the limit of MIF 1.0
 _METADATA: Final = 100_000  # characters of JSON
-_SHOWN: Final = 8_000  # characters of a memory that is recalled
+_SHOWN: Final = 8_000  # characters of a recalled memory
 _LOOKED_AT: Final = 1_000  # grains for one recall
-_WORDS: Final = 16  # of a question that sealed grains are asked
+_WORDS: Final = 16  # words of a query over sealed grains
 _VERSIONS: Final = 1_000
 _TRIES: Final = 5
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
@@ -276,7 +276,7 @@ def remember(
     metadata: Mapping[str, Any] | None = None,
     replaces: str | None = None,
 ) -> dict[str, Any]:
-    """Keep a memory; what is known already is not kept twice."""
+    """Keep a memory; an existing one is not stored twice."""
     owned = UserGrains(store, user_id)
     for _ in range(_TRIES):
         with open_sources(context_of(store), user_id) as snapshot:
@@ -287,7 +287,7 @@ def remember(
             there = snapshot.find([name, text], "current")
         twins = [one for one in there.get(text, ()) if not is_duplicate(one.grain)]
         if twins and (before is None or before.address == twins[0].address):
-            return told(twins[0].grain, owned.get) | {"new": False}
+            return values_of(twins[0].grain, owned.get) | {"new": False}
         built = TABLE.to_grain(_KIND, record, owner=user_id)
         grain = built.grain
         if importance is not None:
@@ -300,7 +300,7 @@ def remember(
             parts=tuple(built.parts),
             replaces=None if before is None else before.address,
         )
-        # What was forgotten before may be said again.
+        # A forgotten memory may be remembered again.
         since, again = snapshot.seq, True
         done = import_batch.record(
             context_of(store), [step], user_id=user_id, since=since, allow_erased=again
@@ -311,8 +311,8 @@ def remember(
         if not outcome.moved:
             with open_sources(context_of(store), user_id) as snapshot:
                 kept = head(snapshot, name)  # an encrypted grain has another address
-            return told(kept.grain, owned.get) | {"new": True}
-    raise StoreError("others change this memory all the time")
+            return values_of(kept.grain, owned.get) | {"new": True}
+    raise StoreError("others change this memory again and again")
 
 
 def recall(
@@ -328,7 +328,7 @@ def recall(
 ) -> dict[str, Any]:
     """Find memories: those that match words, the best first; without words the newest."""
     if not 1 <= limit <= MOST:
-        raise RangeError("not a number of memories", field="/limit", expected=f"1 to {MOST}")
+        raise RangeError("limit is out of range", field="/limit", expected=f"1 to {MOST}")
     filters: Filters = {
         "tag": tag,
         "created_after": since,
@@ -340,7 +340,7 @@ def recall(
         grains = _newest(store, filters, limit)
     else:
         grains = _best(store, query, filters, limit)
-    said = (told(grain, owned.get, most=_SHOWN) for grain in owned.those(grains))
+    said = (values_of(grain, owned.get, most=_SHOWN) for grain in owned.those(grains))
     wanted = None if type is None else _folded(type)
     kept = (one for one in said if wanted is None or wanted == _folded(one["type"]))
     return {"memories": list(islice(kept, limit))}
@@ -349,9 +349,9 @@ def recall(
 def forget(
     store: og.GrainStore, user_id: str, id: str, *, reason: str | None = None
 ) -> dict[str, Any]:
-    """Delete a memory with all its versions, and what documents kept of it besides; or nothing.
+    """Delete a memory with all its versions, and its copies in documents; all or nothing.
 
-    No import brings it back, unless that is allowed to bring back what is gone.
+    An import skips it, unless the import allows erased memories.
     """
     owned = UserGrains(store, user_id)
     versions = owned.versions(id)
@@ -365,39 +365,39 @@ def forget(
 
 
 def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """All versions of a memory, the oldest first, whole, each with what became of it."""
+    """Return all versions of a memory, whole, the oldest first, each with its state."""
     owned = UserGrains(store, user_id)
     versions = owned.versions(id)
     if len(versions) > _VERSIONS:
-        raise RangeError("too many versions", expected=f"at most {_VERSIONS}")
+        raise RangeError("the memory has too many versions", expected=f"at most {_VERSIONS}")
     said = [_whole(store, owned, grain) for grain in versions]
     return {"id": id_of(versions[-1]), "versions": said}
 
 
 def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """One memory, whole: the version at an address, or of an id the one that is current."""
+    """Return one memory, whole: the version at an address, or the current one of an id."""
     with open_sources(context_of(store), user_id) as snapshot:
         one = found(snapshot, id)[0]
     return _whole(store, UserGrains(store, user_id), one.grain)
 
 
 def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
-    """How many current grains a user has, and of when the newest is."""
+    """Return the number of a user's current grains, and the time of the newest."""
     page = store.query(user_id=user_id, limit=1, count=True)
     newest = page.results[0].grain["created_at"] if page.results else None
     return {"grains": page.total, "newest": None if newest is None else time_text(newest)}
 
 
 def _whole(store: og.GrainStore, owned: UserGrains, grain: Grain) -> dict[str, Any]:
-    """A memory with what became of it; what has superseded it is named if it is the user's."""
-    said = told(grain, owned.get, state=store.status(grain.address))
+    """Return a memory with its state; its successor is named if it is the user's."""
+    said = values_of(grain, owned.get, state=store.status(grain.address))
     if "superseded_by" in said and not owned.has(said["superseded_by"]):
         del said["superseded_by"]
     return said
 
 
 def _former(grain: Grain, owned: UserGrains) -> dict[str, Any]:
-    """What a newer version keeps of a memory."""
+    """Return what a newer version keeps of a memory."""
     kind, record = record_of(grain, owned.get, format=TABLE.format) or ("", {})
     kept = ("id", "memory_type", "tags") if kind == _KIND else ()
     return {name: record[name] for name in kept if name in record}
@@ -411,14 +411,14 @@ def _record(
     metadata: Mapping[str, Any] | None,
     former: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """The record of a memory, as MIF 2.0 has it."""
+    """Make the MIF 2.0 record of a memory."""
     kind = former.get("memory_type", TYPES[0]) if type is None else type
     if type is not None and not _TYPE.fullmatch(type):
         expected = "lower-case letters, digits and _"
         raise SchemaError("not a kind of memory", field="/type", expected=expected)
     if not content.strip() or len(content) > _CONTENT:
         expected = f"1 to {_CONTENT} characters"
-        raise RangeError("nothing to remember, or too much", field="/content", expected=expected)
+        raise RangeError("the content is empty or too long", field="/content", expected=expected)
     now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     record: dict[str, Any] = {"id": former.get("id", str(uuid4())), "content": content}
     record |= {"created_at": now, "memory_type": kind}
@@ -430,24 +430,24 @@ def _record(
     if more:
         record["metadata"] = more
     try:
-        # What no document can say later would keep all of the memory here.
+        # Metadata that no document can represent would prevent exports of the whole memory.
         _core.canonical_json(json.dumps(record, allow_nan=False).encode("ascii"))
         size = len(json.dumps(more))
     except (ValueError, TypeError, RecursionError):
-        raise FormatError("not JSON: half a character, or no number") from None
+        raise FormatError("metadata is not JSON: an unpaired surrogate, or NaN") from None
     if size > _METADATA:
         expected = f"at most {_METADATA} characters of JSON"
-        raise RangeError("too much metadata", field="/metadata", expected=expected)
+        raise RangeError("metadata is too large", field="/metadata", expected=expected)
     return record
 
 
 def _folded(type: str) -> str:
-    """A type as it is compared: MIF 1.0 writes ``CodeEdit`` for ``code_edit``."""
+    """Return a type in the form for comparisons: MIF 1.0 writes ``CodeEdit`` for ``code_edit``."""
     return type.replace("_", "").casefold()
 
 
 def _newest(store: og.GrainStore, filters: Filters, limit: int) -> Iterator[Grain]:
-    """The newest grains, by pages as far as they are asked for; so many of them at most."""
+    """Yield the newest grains, up to a limit; pages are read as needed."""
     cursor: str | None = None
     for most in (limit, *[MOST] * (_LOOKED_AT // MOST)):
         page = store.query(**filters, limit=most, cursor=cursor)
@@ -458,23 +458,23 @@ def _newest(store: og.GrainStore, filters: Filters, limit: int) -> Iterator[Grai
 
 
 def _best(store: og.GrainStore, query: str, filters: Filters, limit: int) -> Iterator[Grain]:
-    """The grains that match words, the best first; so many of them at most."""
+    """Yield the grains that match words, the best first, up to a limit."""
     try:
         seen = 0
-        for most in (limit, _LOOKED_AT):  # all of them only if those before were not enough
+        for most in (limit, _LOOKED_AT):  # all, if the first were not enough
             hits = store.search(query, limit=most, **filters).results
             yield from (hit.grain for hit in hits[seen:])
             seen = len(hits)
             if seen < most:
                 return
-    except UnsupportedError:  # what is sealed cannot be ranked
+    except UnsupportedError:  # sealed grains cannot be ranked
         yield from _by_words(store, query, filters)
 
 
 def _by_words(store: og.GrainStore, query: str, filters: Filters) -> Iterator[Grain]:
-    """The grains with words of a question, those first that have more of them, and rarer ones.
+    """Yield the grains with words of a query: first those with more and rarer words.
 
-    Sealed grains can be asked for whole words alone, and each word is a question of its own.
+    Sealed grains match whole words only, and each word is a query.
     """
     words = list(dict.fromkeys(split(query)))[:_WORDS]
     if not words:

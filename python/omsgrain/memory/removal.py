@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Remove grains from a store together with the copies that documents keep of them.
 
-A large record of a document is kept in several grains, with its duplicates, and the document keeps
-what stood around its records. ``GrainStore.delete`` removes one grain alone.
+A large record of a document is stored as several grains, with its duplicates, and the document
+keeps the rest around its records. ``GrainStore.delete`` removes one grain alone.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from omsgrain.grain import Grain
     from omsgrain.store.privacy.erasure import ErasureReport
 
-_PAGE: Final = 100  # grains: an entry of the audit trail names a thousand, parts among them
+_PAGE: Final = 100  # grains: an audit entry lists a thousand, parts among them
 
 
 def delete(store: GrainStore, address: str, *, reason: str | None = None) -> None:
-    """Remove a grain, and what documents keep of it besides; all of it or nothing.
+    """Remove a grain and its copies in documents; all or nothing.
 
-    What is said around the records of documents under its id goes with its last version.
+    The context of its records in documents is removed with its last version.
     """
     grain = _opened(store, address)
     owner = None if grain is None else grain.get("user_id")
@@ -48,9 +48,9 @@ def delete(store: GrainStore, address: str, *, reason: str | None = None) -> Non
 
 
 def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) -> None:
-    """Remove what documents of others keep of grains that only bear a person's name.
+    """Remove the copies that documents of others keep of grains with a person's name.
 
-    Call it before an erasure that takes these grains too. It can run again.
+    Call it before an erasure that includes these grains. It can run again.
     """
     owners: dict[str, list[str]] = {}
     for found in select(context_of(store).storage, identities):
@@ -78,7 +78,7 @@ def erase(
 ) -> ErasureReport:
     """Erase a person; arguments and errors are those of ``GrainStore.privacy.erase``.
 
-    With the grains of others that bear a name goes what documents keep of these.
+    With the grains of others that have a name, their copies in documents are removed too.
     """
     if mentions == "erase":
         clear_mentions(store, identities)
@@ -92,7 +92,7 @@ def check_erasure(
     reason_code: str,
     rekey: MasterKey | None = None,
 ) -> None:
-    """Refuse a bad request for an erasure before anything is done for it."""
+    """Refuse a bad request for an erasure before any change."""
     Identities(identities)
     check_reason(reason_code)
     if rekey is not None:
@@ -104,7 +104,7 @@ def check_erasure(
 def erase_preview(
     store: GrainStore, identities: Sequence[str], keys: KeyRing | None
 ) -> dict[str, Any]:
-    """Count what erasing a person would meet, and change nothing."""
+    """Count what erasing a person would affect, and change nothing."""
     people = Identities(identities)
     own = sealed = named = 0
     kept: Counter[str] = Counter()
@@ -133,14 +133,14 @@ def erase_preview(
 
 
 def _opened(store: GrainStore, address: str) -> Grain | None:
-    """A grain in the clear; None if it is not stored, or cannot be read."""
+    """Return a grain, decrypted; None if it is not stored, or cannot be read."""
     with context_of(store).storage.read() as reader:
         (seq,) = reader.find([_core.parse_address(address)])
         return None if seq is None else removal.readable(reader, seq)
 
 
 def _goes(store: GrainStore, grain: Grain) -> bool:
-    """Whether nothing keeps a grain from being erased."""
+    """Whether no rule keeps a grain from being erased."""
     now = context_of(store).settings.clock()
     with context_of(store).storage.read() as reader:
         return removal.refusal(reader, context_of(store).settings, grain, now) is None
