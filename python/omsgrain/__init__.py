@@ -11,7 +11,7 @@ The packages, from the ground up:
     policy, privacy                who may change what; rules of presets, personal data
     query, search                  filters, history; words and vectors
     store                          GrainStore, the object that users hold
-    interchange, sync              documents in and out of a store; two stores brought together
+    interchange, sync              documents in and out of a store; sync of two stores
     memory                         remember, recall, forget
     cli, server, mcp, bridge       the command line, HTTP, agents, brokers
 
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 if _core.DEBUG:
     import warnings
 
-    text = "omsgrain's core was built for debugging and is slow"
+    text = "omsgrain's core is a debug build, and slow"
     warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 __all__ = [

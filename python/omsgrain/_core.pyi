@@ -92,7 +92,7 @@ DEBUG: Final[bool]
 _Header = tuple[int, int, int, int, int]
 # (encoding, compress, sensitivity, keep_type_name, type_byte, profile)
 _Options = tuple[str, bool, int, bool, int | None, str]
-# keys and values for a table, made as they are asked for
+# keys and values for a table, made on demand
 _Rows = Iterable[tuple[bytes, bytes]]
 
 def encode(fields: Mapping[str, Any], options: _Options) -> tuple[bytes, list[str]]: ...

@@ -72,7 +72,7 @@ def Belief(
     """Make a belief.
 
     Args:
-        subject: Entity that the grain speaks about; the first part of the triple.
+        subject: Entity that the grain is about; the first part of the triple.
         relation: How subject and object relate; the second part of the triple; mg: names are
             reserved.
         object: Value or entity that the relation leads to; the third part of the triple.
@@ -80,11 +80,11 @@ def Belief(
         source_type: Where the content came from: a user, a sensor, inference, an import.
         valid_from: From when the content is true in the world, epoch ms; absent: open.
         valid_to: Until when the content is true in the world, epoch ms; absent: open.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        user_id: Person whose data this is; encryption keys and erasure go by it.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        user_id: Person whose data this is; each has one encryption key, and can be erased.
         structural_tags: Classifying tags; prefixes such as pii:, phi: and profile: carry rules.
         derived_from: Addresses of the grains that this one was made from.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -114,7 +114,7 @@ def Event(
     Args:
         content: Text of the event, or a plain version of content_blocks.
         content_blocks: Structured message: typed blocks such as text, image, tool_use.
-        subject: Entity that the grain speaks about; the first part of the triple.
+        subject: Entity that the grain is about; the first part of the triple.
         relation: How subject and object relate; the second part of the triple; mg: names are
             reserved.
         object: Value or entity that the relation leads to; the third part of the triple.
@@ -122,9 +122,9 @@ def Event(
         session_id: Conversation or session, which may span several runs.
         parent_message_id: Address of the message before this one in the thread.
         model_id: Model that wrote the message; absent where a person did.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        user_id: Person whose data this is; encryption keys and erasure go by it.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -151,9 +151,9 @@ def State(
         plan: Actions planned, in order.
         history: Actions taken so far, in order.
         run_id: One execution of an agent.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        user_id: Person whose data this is; encryption keys and erasure go by it.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -177,8 +177,8 @@ def Workflow(
         steps: Steps of the procedure, in order.
         trigger: Condition that sets the procedure off.
         importance: Weight for recall and retention, 0..1.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -224,8 +224,8 @@ def Action(
         code: Source code that was run.
         stdout: Standard output of the code.
         duration_ms: How long the action took, ms.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -255,7 +255,7 @@ def Observation(
     Args:
         observer_id: Identifier of the observer: a sensor's serial or path, an agent's DID.
         observer_type: Kind of observer; kinds of one's own take a prefix, such as acme:sonar.
-        subject: Entity that the grain speaks about; the first part of the triple.
+        subject: Entity that the grain is about; the first part of the triple.
         object: Value or entity that the relation leads to; the third part of the triple.
         confidence: How far the content is believed, 0..1.
         frame_id: Frame that the reading is relative to: a coordinate frame, a thread.
@@ -263,8 +263,8 @@ def Observation(
         observation_mode: How it was observed: passively, actively, in reflection, in real time.
         observation_scope: Span of time observed: a point, an interval, a session, longer.
         observer_model: Model or software version of an observer that is a machine.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -293,17 +293,17 @@ def Goal(
 
     Args:
         description: The outcome wanted, in words.
-        goal_state: Where the goal stands.
-        subject: Entity that the grain speaks about; the first part of the triple.
+        goal_state: State of the goal.
+        subject: Entity that the grain is about; the first part of the triple.
         priority: Urgency as a whole number: 1 critical to 5 low.
         criteria: Conditions of success, in words.
         parent_goals: Addresses of the goals that this one is a part of.
         depends_on: Addresses of the goals that must be satisfied before this one is active.
         assigned_agent: DID of the agent that carries the goal out.
         deadline: By when the goal must be met, epoch ms.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        user_id: Person whose data this is; encryption keys and erasure go by it.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -337,8 +337,8 @@ def Reasoning(
         requires_human_review: True: nothing automated may act on it before a person has cleared
             it.
         derived_from: Addresses of the grains that this one was made from.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -368,8 +368,8 @@ def Consensus(
         dissent_count: How many disagreed.
         agreed_content: The claim agreed on.
         dissent_grains: Addresses of the grains of those who disagreed.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 
@@ -397,18 +397,18 @@ def Consent(
     """Make a consent. A withdrawal needs ``prior_consent``.
 
     Args:
-        subject_did: DID of who the grain is about; in a consent, of who consents.
-        grantee_did: DID of who receives the permission.
+        subject_did: DID of the subject of the grain; in a consent, of the person who consents.
+        grantee_did: DID of the party that receives the permission.
         scope: Operations that are permitted.
-        is_withdrawal: True: takes back prior_consent; false: gives consent.
+        is_withdrawal: True: withdraws prior_consent; false: gives consent.
         prior_consent: Address of the consent that this one replaces or withdraws.
         basis: Legal basis of the processing.
-        jurisdiction: Law that the consent stands under.
+        jurisdiction: Law that applies to the consent.
         valid_from: From when the content is true in the world, epoch ms; absent: open.
         valid_to: Until when the content is true in the world, epoch ms; absent: open.
-        namespace: Partition that the grain belongs to; its hash stands in the header.
-        user_id: Person whose data this is; encryption keys and erasure go by it.
-        created_at: When the grain was made, epoch ms; its whole seconds also stand in the header.
+        namespace: Partition that the grain belongs to; its hash is in the header.
+        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
 

@@ -83,7 +83,7 @@ def options(
         raise SchemaError("unknown sensitivity", expected=f"0 to 3 or one of {SENSITIVITIES}")
     if type(type_byte) not in (int, type(None)) or not 0 <= (type_byte or 0) <= 255:
         raise SchemaError(
-            "type_byte is not a byte", expected="0 to 255", found=number_found(type_byte)
+            "type_byte is out of range", expected="0 to 255", found=number_found(type_byte)
         )
     if not (isinstance(compress, bool) and isinstance(keep_type_name, bool)):
         raise SchemaError("compress and keep_type_name must be True or False")

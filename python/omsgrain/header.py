@@ -26,8 +26,8 @@ class Header:
     """The header of a blob. Spec: OMS §3.
 
     Attributes:
-        version: always 1.
-        flags: the eight flag bits.
+        version: Always 1.
+        flags: The eight flag bits.
         type_byte: 1 to 10 for the ten types; others are opaque.
         ns_hash: a routing hint: the first two bytes of the namespace's SHA-256.
         created_at: a routing hint: whole seconds since 1970.

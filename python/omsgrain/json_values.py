@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values of a grain as JSON can hold them, and back; and times as a person reads them."""
+"""Values of a grain to JSON and back; times as text."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from omsgrain.errors import CorruptError
 
 
 def parsed(text: str | bytes) -> Any:
-    """The value that a JSON text has, with what ``plain`` showed brought back."""
+    """Return the value of a JSON text, with the forms of ``plain`` decoded."""
     return revive(json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant))
 
 
 def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(members)
     if len(found) < len(members):
-        raise CorruptError("a key stands twice in an object")
+        raise CorruptError("an object has the same key twice")
     return found
 
 
@@ -28,7 +28,7 @@ def _no_constant(_: str) -> NoReturn:
 
 
 def revive(value: Any) -> Any:
-    """The value that ``omsgrain.grain.plain`` showed."""
+    """Decode the forms of ``omsgrain.grain.plain``."""
     if isinstance(value, list):
         return [revive(inner) for inner in value]
     if not isinstance(value, dict):
@@ -42,12 +42,12 @@ def revive(value: Any) -> Any:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("a text is expected")
+        raise ValueError("expected a text")
     return value
 
 
 def time_text(ms: int) -> str | None:
-    """The time in RFC 3339; None beyond the year 9999."""
+    """Return the time in RFC 3339; None after the year 9999."""
     try:
         time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
     except OverflowError:

@@ -119,7 +119,7 @@ def test_states_larger_than_a_message(
     way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their pieces are in several batches, each requested from the end of the last."""
-    monkeypatch.setattr(batch, "_TOLD", 800)
+    monkeypatch.setattr(batch, "_STATE_BYTES", 800)
     monkeypatch.setattr(states, "_PIECE", 600)
     robot, hub = memory(), memory()
     old = forked(robot, 24)

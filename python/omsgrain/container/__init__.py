@@ -5,7 +5,7 @@ layout    the bytes around the grains; the manifest
 region    the bytes of the grains, packed or not
 read      any grain, without loading the file; is this a grain
 write     a file, or several
-verify    every byte, and the name of what is wrong
+verify    checks of every byte, with named problems
 stream    grains over a pipe, a socket or a network
 """
 

@@ -3,7 +3,7 @@
 
 All integers are big-endian.
 
-    header | index: count x u32 | grains | [manifest] | SHA-256 of all before it
+    header | index: count x u32 | grains | [manifest] | SHA-256 of all bytes before
 
 | offset | size | header field | holds |
 |---|---|---|---|
@@ -24,8 +24,9 @@ All integers are big-endian.
 | 3 | field map included: not read, its place is undefined |
 | 4 | a manifest follows the grains |
 
-Entry i of the index is where grain i begins: in the file, or if it is packed, in the grains as
-they are unpacked. A grain ends where the next begins, and the last one where the grains end.
+Entry i of the index is the offset of grain i: in the file, or if the grains are packed, in the
+decompressed grains. A grain ends where the next begins, and the last grain ends where the grains
+end.
 """
 
 from __future__ import annotations
@@ -69,7 +70,8 @@ ENTRY_SIZE = 4
 FOOTER_SIZE = 32
 
 MIN_GRAIN = 10
-#: A blob has at most 1 MiB; envelopes and sealing add to it. No reader holds more for one grain.
+#: A blob has at most 1 MiB; envelopes and sealing add to it. Readers allocate no more for one
+#: grain.
 MAX_GRAIN = 2 << 20
 #: About how many bytes of grains are read, checked or packed at once.
 BATCH = 1 << 20
@@ -85,11 +87,11 @@ class ContainerHeader:
     """The first 16 bytes of a container. Spec: OMS §11.
 
     Attributes:
-        flags: the flag bits.
-        count: how many grains there are.
-        codec: how they are packed.
-        manifest_at: where the manifest is, if the last grain is sealed and cannot say where it
-            ends; else 0.
+        flags: The flag bits.
+        count: The number of grains.
+        codec: The codec of the grains.
+        manifest_at: The offset of the manifest, if the last grain is sealed and does not show its
+            end; else 0.
     """
 
     flags: int
@@ -109,7 +111,7 @@ class ContainerHeader:
 
     @property
     def packed(self) -> bool:
-        """Whether the grains are compressed: in one frame, or in several."""
+        """Whether the grains are compressed, in one frame or several."""
         return bool(self.flags & PACKED)
 
     @property
@@ -119,29 +121,29 @@ class ContainerHeader:
 
     @property
     def grains_at(self) -> int:
-        """Where the grains, or their frames, begin in the file."""
+        """The offset of the grains, or of their frames, in the file."""
         return HEADER_SIZE + ENTRY_SIZE * self.count
 
     @property
     def first_offset(self) -> int:
-        """What the index must say of the first grain."""
+        """The index entry of the first grain."""
         return 0 if self.packed else self.grains_at
 
     def pack(self) -> bytes:
-        """The 16 bytes."""
+        """Return the 16 bytes."""
         codec = CODECS.index(self.codec)
         fields = (self.flags, self.count, FIELD_MAP_VERSION, codec, self.manifest_at, 0)
         return _HEADER.pack(MAGIC, VERSION, *fields)
 
     @classmethod
     def parse(cls, head: bytes, size: int) -> ContainerHeader:
-        """Read the header of a file of that many bytes; what cannot fit into it is refused.
+        """Read the header of a file of that many bytes; refuse impossible values.
 
         Raises:
-            TooShortError: smaller than header, index, grains and footer must be.
-            CorruptError: not a container, or parts of the header contradict each other.
-            VersionError: another version.
-            UnsupportedError: a field map, or an unknown flag or codec.
+            TooShortError: The file is smaller than header, index, grains and footer.
+            CorruptError: Not a container, or parts of the header contradict each other.
+            VersionError: Another version.
+            UnsupportedError: A field map, or an unknown flag or codec.
         """
         if len(head) < HEADER_SIZE or size < HEADER_SIZE + FOOTER_SIZE:
             raise TooShortError(
@@ -186,18 +188,18 @@ class ContainerHeader:
         if manifest_at and not (
             header.has_manifest and header.grains_at < manifest_at < size - FOOTER_SIZE
         ):
-            raise CorruptError("there can be no manifest at this offset", offset=AT_MANIFEST)
+            raise CorruptError("the manifest cannot begin at this offset", offset=AT_MANIFEST)
         return header
 
 
 def is_sealed(grain: bytes) -> bool:
-    """Whether a grain is encrypted and without envelope, and so does not say where it ends."""
+    """Whether a grain is encrypted and without envelope, and so does not show its end."""
     return grain[:1] == b"\x01" and bool(int.from_bytes(grain[1:2], "big") & 2)
 
 
 @contextmanager
 def os_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn what the operating system refuses into a StoreError."""
+    """Turn errors of the operating system into a StoreError."""
     try:
         yield
     except OSError as error:
@@ -207,7 +209,7 @@ def os_errors(doing: str, path: Path) -> Iterator[None]:
 
 
 def target_path(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file that is to be written."""
+    """Return the path of a file to write."""
     path = file_path(path)
     if not path.name:
         raise StoreError(f"could not write {str(path)!r}", expected="the name of a file")
@@ -215,16 +217,16 @@ def target_path(path: str | os.PathLike[str]) -> Path:
 
 
 def part(path: Path, number: int) -> Path:
-    """The name of the n-th file, from 1, of what is too large for one. Spec: OMS §11."""
+    """Return the name of file n, from 1, of an export in several files. Spec: OMS §11."""
     return path.with_name(f"{path.stem}-{number:04d}{path.suffix}")
 
 
 def parts(path: str | os.PathLike[str]) -> list[Path]:
-    """The files of an export: the path itself, or ``name-0001.mg`` and those that follow.
+    """Return the files of an export: the path itself, or ``name-0001.mg`` and so on.
 
     Raises:
-        NotFoundError: there is neither.
-        StoreError: no file can be called so.
+        NotFoundError: Neither exists.
+        StoreError: The path is not valid.
     """
     path = file_path(path)
     found: list[Path] = []
@@ -234,34 +236,35 @@ def parts(path: str | os.PathLike[str]) -> list[Path]:
         while (next_part := part(path, len(found) + 1)).exists():
             found.append(next_part)
     if not found:
-        raise NotFoundError(f"there is neither {str(path)!r} nor {str(part(path, 1))!r}")
+        raise NotFoundError(f"neither {str(path)!r} nor {str(part(path, 1))!r} exists")
     return found
 
 
 @contextmanager
 def spool(directory: Path) -> Iterator[IO[bytes]]:
-    """A file without a name, on the disk that the result goes to."""
+    """Yield an unnamed file on the disk of the result."""
     with os_errors("write to", directory):
-        from tempfile import TemporaryFile  # slow to import, and seldom needed
+        from tempfile import TemporaryFile  # slow to import, and rarely needed
 
         file = TemporaryFile(dir=directory)
     try:
         yield file
     finally:
-        # On a full disk closing fails too, and would hide what happened first.
+        # On a full disk closing fails too, and would hide the first error.
         with suppress(OSError):
             file.close()
 
 
-#: None that may be unpacked, to 8 MiB, takes more.
+#: No frame of up to 8 MiB takes more.
 _LONGEST = 9 << 20
 _LEAST = 4 << 10
 
 
 def likely_after(length: int, most: int) -> int:
-    """How many bytes to look at for a frame that follows one of some length.
+    """Return how many bytes to read for the next frame, after a frame of some length.
 
-    Frames are mostly alike; and of many tiny ones each would else cost as much as a large one.
+    Frames are mostly alike. Without this, each of many tiny frames would cost as much as a large
+    one.
     """
     return min(max(2 * length, _LEAST), most)
 
@@ -269,7 +272,7 @@ def likely_after(length: int, most: int) -> int:
 def measure(
     codec: int, data: bytes | mmap, start: int, end: int, *, likely: int
 ) -> tuple[int, int] | None:
-    """Measure the frame that begins at a place."""
+    """Measure the frame that begins at an offset."""
     window = likely
     while True:
         window = min(window, _LONGEST)
@@ -280,7 +283,7 @@ def measure(
             if len(piece) < window:
                 raise
         if window == _LONGEST:
-            raise TooLargeError("a frame that does not end")
+            raise TooLargeError("a frame does not end")
         window *= 8
 
 
@@ -294,7 +297,7 @@ _DEFAULTS: dict[str, Any] = {
     "access_count": 0,
     "last_accessed_at": None,
 }
-#: The first byte of a manifest; no packed frame begins so.
+#: The first byte of a manifest; no frame begins with it.
 MAP_HEADS = (*range(0x81, 0x90), 0xDE, 0xDF)
 _INT64 = range(-(1 << 63), 1 << 63)
 _ADDRESS_LEN = 64
@@ -303,7 +306,7 @@ _LONGEST_ENTRY = 220
 
 
 def pack_states(states: Manifest) -> dict[str, bytes]:
-    """Each address's state as packed bytes; those that say nothing are left out."""
+    """Return each address's state as packed bytes, without default states."""
     packed = {}
     for address, state in states.items():
         _check_address(address)
@@ -322,7 +325,7 @@ def pack_states(states: Manifest) -> dict[str, bytes]:
 
 
 def pack_manifest(entries: Mapping[str, bytes]) -> bytes:
-    """The manifest of these packed states; nothing if there are none."""
+    """Return the manifest of these packed states; empty without states."""
     if not entries:
         return b""
     head: bytes = msgpack.Packer().pack_map_header(len(entries))
@@ -330,24 +333,24 @@ def pack_manifest(entries: Mapping[str, bytes]) -> bytes:
 
 
 def entry_size(state: bytes) -> int:
-    """How many bytes a packed state takes in a manifest, with its address."""
+    """Return how many bytes a packed state takes in a manifest, with its address."""
     return 2 + _ADDRESS_LEN + len(state)
 
 
-#: The most that the head of a manifest takes.
+#: The most bytes of the head of a manifest.
 HEAD_SIZE = 5
 
 
 def check_size(size: int, count: int) -> None:
-    """Refuse a size that the manifest of so many grains cannot have, before it is read."""
+    """Refuse an impossible size of a manifest for that many grains, before it is read."""
     longest = HEAD_SIZE + _LONGEST_ENTRY * count
     if not 1 < size <= longest:
         expected, found = f"2 to {longest} bytes", f"{size} bytes"
-        raise CorruptError("not the size of a manifest", expected=expected, found=found)
+        raise CorruptError("the manifest cannot have this size", expected=expected, found=found)
 
 
 def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
-    """Read a manifest strictly: only what `pack_manifest` writes is taken."""
+    """Read a manifest strictly: accept only bytes that `pack_manifest` writes."""
     try:
         raw = msgpack.unpackb(
             data,
@@ -366,7 +369,7 @@ def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
     states: dict[str, dict[str, Any]] = {}
     for address, state in raw.items():
         if not isinstance(state, dict) or not state.keys() <= full.keys():
-            raise SchemaError("not the state of a grain", expected=_names())
+            raise SchemaError("an entry is not the state of a grain", expected=_names())
         states[address] = {full[key]: value for key, value in state.items()}
     if pack_manifest(pack_states(states)) != data:
         raise CorruptError("not canonical", expected="sorted, shortest forms, no defaults")
@@ -379,7 +382,7 @@ def _names() -> str:
 
 def _check_address(address: object) -> None:
     if not isinstance(address, str):
-        raise SchemaError("an address is text", found=type(address).__name__)
+        raise SchemaError("an address must be text", found=type(address).__name__)
     _core.parse_address(address)
 
 
@@ -402,15 +405,15 @@ Part = Literal["header", "index", "frame", "grain", "manifest", "footer"]
 
 @dataclass(frozen=True, slots=True)
 class ContainerProblem:
-    """One thing that is wrong with a container.
+    """A problem of a container.
 
     Attributes:
-        part: what it is in.
-        number: which index entry, frame or grain, from 0; None for the parts there is one of.
-        address: of a grain, what its bytes hash to as they are; of a manifest, which grain of
-            it is missing.
-        error: why. Its offset counts from the start of the file, for grains of a packed one as if
-            they stood there unpacked.
+        part: The part of the file.
+        number: The number of the index entry, frame or grain, from 0; None for other parts.
+        address: For a grain, the hash of its present bytes; for a manifest, the address of a
+            missing grain.
+        error: The error. Its offset counts from the start of the file; for packed grains, as if
+            they were decompressed in place.
     """
 
     part: Part
@@ -422,7 +425,7 @@ class ContainerProblem:
         return str(self.error)
 
     def to_dict(self) -> dict[str, Any]:
-        """The problem as JSON-ready values."""
+        """Return the problem as JSON-ready values."""
         return {
             "part": self.part,
             "number": self.number,
@@ -439,7 +442,7 @@ def problem(
     start: int = 0,
     address: str | None = None,
 ) -> ContainerProblem:
-    """Say where it is: the part before the message, the offset from `start` on."""
+    """Make a problem: its message names the part, its offset counts from `start`."""
     name = part if number is None else f"{part} {number}"
     placed = type(error)(
         f"{name}: {error.message}",
@@ -452,7 +455,7 @@ def problem(
 
 
 class BrokenContainer(Exception):
-    """Stops reading at a problem. It does not leave the package: what is raised is the error."""
+    """Stops reading at a problem. Only this package sees it; callers get its error."""
 
     def __init__(self, problem: ContainerProblem) -> None:
         super().__init__(problem)
@@ -461,7 +464,7 @@ class BrokenContainer(Exception):
 
 @contextmanager
 def located(part: Part, number: int | None, start: int = 0) -> Iterator[None]:
-    """Stop reading at an error, and say which part it is in, which begins at `start`."""
+    """Stop reading at an error in a part that begins at `start`."""
     try:
         yield
     except OmsError as error:
@@ -470,7 +473,7 @@ def located(part: Part, number: int | None, start: int = 0) -> Iterator[None]:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Raise the error itself where reading stops at a problem."""
+    """Raise the error of a problem."""
     try:
         yield
     except BrokenContainer as broken:

@@ -47,7 +47,7 @@ Item = bytes | bytearray | memoryview | Grain
 
 
 def gather(items: Iterable[Item], before: int = 0) -> Iterator[Block]:
-    """The bytes of the items, in blocks of about `BATCH` bytes."""
+    """Yield the bytes of the items, in blocks of about `BATCH` bytes."""
     batch: list[bytes] = []
     size = 0
     for item in items:
@@ -65,33 +65,33 @@ def gather(items: Iterable[Item], before: int = 0) -> Iterator[Block]:
 
 
 def grain_bytes(item: Item) -> bytes:
-    """The bytes of an item."""
+    """Return the bytes of an item."""
     return item.blob if isinstance(item, Grain) else as_bytes(item)
 
 
 def _wrong_size(grain: bytes) -> OmsError:
     kind = TooShortError if len(grain) < MIN_GRAIN else TooLargeError
     expected, found = f"{MIN_GRAIN} to {MAX_GRAIN} bytes", f"{len(grain)} bytes"
-    return kind("not the size of a grain", expected=expected, found=found)
+    return kind("a grain cannot have this size", expected=expected, found=found)
 
 
 def blob_of(grain: bytes) -> bytes:
-    """What the address is computed of: the blob, if the grain is in its envelope."""
+    """Return the bytes to hash for the address: the blob, without its envelope."""
     return _core.envelope_blob(grain) if grain[:1] == ENVELOPE_BYTE else grain
 
 
 def created_at(grain: bytes) -> int:
-    """The time in the header of a grain, in seconds; 0 in most sealed ones."""
+    """Return the time in the header of a grain, in seconds; 0 in most sealed ones."""
     return int.from_bytes(blob_of(grain)[5:9], "big")
 
 
 def address(grain: bytes) -> str:
-    """The address of a grain."""
+    """Return the address of a grain."""
     return _core.address(blob_of(grain))
 
 
 def addressed(block: Block) -> bytes:
-    """The addresses of grains, 32 bytes each."""
+    """Return the addresses of grains, 32 bytes each."""
     if block.digests is not None:
         return block.digests
     found = _core.address_many([blob_of(grain) for grain in block.grains()])
@@ -99,7 +99,7 @@ def addressed(block: Block) -> bytes:
 
 
 def check_grain(grain: bytes) -> bytes:
-    """Check one grain, as `examine` does, and give its blob."""
+    """Check one grain, as `examine` does, and return its blob."""
     if not MIN_GRAIN <= len(grain) <= MAX_GRAIN:
         raise _wrong_size(grain)
     if grain[:1] != ENVELOPE_BYTE:
@@ -111,7 +111,7 @@ def check_grain(grain: bytes) -> bytes:
     if len(blob) > 1 and not blob[1] & SIGNED_BIT:
         raise SignedMismatchError("an envelope around an unsigned blob", offset=grain.find(blob))
     try:
-        # The bit says only that there is an envelope; the rest is checked as if there were none.
+        # The bit shows only that there is an envelope; the rest is checked without it.
         flags = bytes(flag & ~SIGNED_BIT for flag in blob[1:2])
         _check_blob(blob[:1] + flags + blob[2:])
     except OmsError as error:
@@ -127,13 +127,13 @@ def _check_blob(blob: bytes) -> None:
     if not flags & ENCRYPTED_BIT:
         _core.verify(blob)
     elif not type_byte:
-        raise UnknownTypeError("type byte 0 means nothing", expected="1 to 255", offset=2)
+        raise UnknownTypeError("type byte 0 is not a type", expected="1 to 255", offset=2)
 
 
 def examine(block: Block) -> tuple[bytes, list[tuple[int, OmsError]]]:
     """Check grains in full, as far as that is possible without keys.
 
-    Of a sealed grain that is the header. Signatures are not verified here.
+    Of a sealed grain only the header is checked. Signatures are not verified here.
     """
     digests, special, bad = _core.check_block(block.data, block.sizes.tobytes())
     if not special:
@@ -153,17 +153,17 @@ def examine(block: Block) -> tuple[bytes, list[tuple[int, OmsError]]]:
 
 
 class Container:
-    """An open .mg file: a sequence of grains' bytes, read from the file as they are asked for.
+    """An open .mg file: a sequence of grains' bytes, read from the file on demand.
 
-    What is read is not verified (`verify` does that), but what cannot be right is refused, with
-    the part and the byte offset. Several threads may read. A file that another program shortens
-    while it is open kills the process, as it is memory-mapped; `write` never shortens one, it
-    replaces it.
+    Reading does not verify (`verify` does), but it refuses impossible values, with the part and
+    the byte offset. Several threads may read. The file is memory-mapped: if another program
+    shortens it while it is open, the process is killed. `write` never shortens a file, it replaces
+    it.
 
     Attributes:
-        path: the file.
-        header: its first 16 bytes.
-        inside: for this package.
+        path: The file.
+        header: Its first 16 bytes.
+        inside: For this package.
     """
 
     __slots__ = ("header", "inside", "path")
@@ -174,7 +174,7 @@ class Container:
         self.inside = inside
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.inside.close()
 
     def __enter__(self) -> Container:
@@ -200,16 +200,16 @@ class Container:
         return self.header.count
 
     def __getitem__(self, number: int) -> bytes:
-        """The bytes of one grain: its blob, or its envelope if it is signed.
+        """Return the bytes of one grain: its blob, or its envelope if it is signed.
 
         Raises:
-            IndexError: there is no grain of that number.
-            OmsError: it cannot be read.
+            IndexError: There is no grain with that number.
+            OmsError: It cannot be read.
         """
         count = self.header.count
         place = number + count if number < 0 else number
         if not 0 <= place < count:
-            raise IndexError("no grain of that number in the container")
+            raise IndexError("the container has no grain with this number")
         try:  # not `plain_errors`, which takes longer than the grain
             return self.inside.get(place)
         except BrokenContainer as broken:
@@ -220,17 +220,17 @@ class Container:
             yield from grains
 
     def together(self) -> Iterator[list[bytes]]:
-        """The grains in turn, some at a time; for this package."""
+        """Yield the grains in order, several at a time; for this package."""
         with plain_errors():
             for _, _, block in self.inside.blocks():
                 yield block.grains()
 
     def grain(self, number: int) -> Grain:
-        """One grain, checked.
+        """Return one grain, checked.
 
         Raises:
-            UnsupportedError: it is signed; its signature is to be verified first.
-            OmsError: any refusal of the format; ERR_KEY if it is sealed.
+            UnsupportedError: It is signed; verify its signature first.
+            OmsError: Any refusal of the format; ERR_KEY if it is sealed.
         """
         data = self[number]
         if data[:1] == ENVELOPE_BYTE:
@@ -238,15 +238,15 @@ class Container:
         return Grain(data)
 
     def address(self, number: int) -> str:
-        """The address of one grain, computed from its bytes."""
+        """Return the address of one grain, computed from its bytes."""
         return address(self[number])
 
     @property
     def manifest(self) -> Mapping[str, Mapping[str, Any]]:
-        """State by address: what the file's writer claims became of its grains.
+        """State by address: the claims of the file's writer about its grains.
 
         Raises:
-            OmsError: it cannot be found, or is not canonical.
+            OmsError: It cannot be found, or is not canonical.
         """
         with plain_errors():
             return MappingProxyType(self.inside.states)
@@ -255,10 +255,10 @@ class Container:
         """Check every byte of the file; see `omsgrain.container.verify`.
 
         Args:
-            errors: "raise" stops at the first problem; "collect" goes on and lists them.
+            errors: "raise" stops at the first problem; "collect" lists all.
 
         Raises:
-            OmsError: the first problem, with errors="raise".
+            OmsError: The first problem, with errors="raise".
         """
         from omsgrain.container.verify import verify_open
 
@@ -266,19 +266,19 @@ class Container:
 
 
 def read(path: str | os.PathLike[str]) -> Container:
-    """Open a .mg file. Only its header is looked at, whatever its size. Spec: OMS §11.
+    """Open a .mg file; read only its header, at any size. Spec: OMS §11.
 
     Raises:
-        StoreError: it cannot be opened (NotFoundError: there is none).
-        TooShortError, CorruptError, VersionError, UnsupportedError: not a container, or not one
-            that can be read here.
+        StoreError: The file cannot be opened (NotFoundError: it does not exist).
+        TooShortError, CorruptError, VersionError, UnsupportedError: Not a container, or not a
+            supported one.
     """
     with plain_errors():
         return open_file(file_path(path))
 
 
 def open_file(path: Path) -> Container:
-    """As `read`, but raises `BrokenContainer` if the header is not right."""
+    """Open a file as `read` does, but raise `BrokenContainer` if the header is invalid."""
     with os_errors("open", path), path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         with located("header", None):

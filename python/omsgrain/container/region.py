@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bytes of the grains, as if they stood unpacked: from the file, or frame by frame.
+"""The decompressed bytes of the grains: from the file, or frame by frame.
 
-A small frame that states its content size is unpacked whole. Any other is unpacked piece by piece:
-memory does not grow with it, but reading backwards begins again at its start.
+A small frame that states its content size is decompressed whole. Any other frame is decompressed
+piece by piece: memory does not grow with it, but reading backwards starts again at its beginning.
 """
 
 from __future__ import annotations
@@ -54,23 +54,23 @@ class Block:
     """Some grains."""
 
     data: bytes  # their bytes
-    sizes: array[int]  # how many of them each has; type code "I"
+    sizes: array[int]  # the size of each; type code "I"
     digests: bytes | None = None  # their addresses, 32 bytes each, if they are known
 
     @classmethod
     def of(cls, grains: list[bytes]) -> Block:
-        """Put grains together."""
+        """Join grains."""
         return cls(b"".join(grains), array("I", map(len, grains)))
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def grains(self) -> list[bytes]:
-        """Each grain for itself."""
+        """Return the grains as a list."""
         return _core.split_block(self.data, self.sizes.tobytes())
 
     def cut(self, count: int) -> tuple[Block, Block]:
-        """The first so many, and the others."""
+        """Split off the first `count` grains."""
         at, known = sum(self.sizes[:count]), self.digests
         return (
             Block(self.data[:at], self.sizes[:count], known and known[: count * DIGEST]),
@@ -79,12 +79,12 @@ class Block:
 
 
 def digest(digests: bytes, number: int) -> bytes:
-    """One of many digests."""
+    """Return one of many digests."""
     return digests[number * DIGEST : (number + 1) * DIGEST]
 
 
 def even(blocks: Iterable[Block]) -> Iterator[Block]:
-    """The same grains in blocks of about `BATCH` bytes: each ends with the grain that fills it."""
+    """Yield the same grains in blocks of at least `BATCH` bytes, except the last."""
     held: list[Block] = []
     size = 0
     for block in blocks:
@@ -112,66 +112,66 @@ def _joined(blocks: list[Block]) -> Block:
     return Block(b"".join(block.data for block in blocks), sizes, digests)
 
 
-#: Most frames take less: what cannot be packed grows by less than this.
+#: Most frames take less: incompressible data grows by less than this.
 _LIKELY = BATCH + (BATCH >> 4)
-#: How many unpacked frames are kept: several threads may read, each in a frame of its own.
+#: How many decompressed frames are cached: several threads may read, each in another frame.
 _KEPT = 4
-#: Pieces of a long frame that are kept: what is read at once lies in these, wherever it begins.
+#: How many pieces of a long frame are cached: one read lies in these, wherever it begins.
 _PIECES = (BATCH + MAX_GRAIN) // BATCH + 3
-#: The head of a frame says whether it is long.
+#: The head of a frame shows whether it is long.
 _HEAD = 18
-#: Offsets are u32, and the last grain begins at one.
+#: Offsets are u32, and the last grain begins at an offset.
 _LONGEST = MAX_BYTES + MAX_GRAIN
 
 
 class PlainRegion:
-    """Grains that the file has as they are; no grain ends behind the limit."""
+    """Grains that are stored uncompressed; no grain ends after the limit."""
 
     def __init__(self, file: mmap, limit: int) -> None:
         self._file = file
         self._limit = limit
 
     def find(self, position: int) -> int:
-        """Up to where grains can be; as much as is known of it."""
+        """Return the known end of the grains."""
         return self._limit
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, as far as there are any."""
+        """Return the bytes from start to end, as far as they exist."""
         return self._file[start : min(end, self._limit)]
 
     def stop(self, start: int) -> int:
-        """Up to where grains are read at once, if the first begins at `start`."""
+        """Return where a read of several grains ends, if the first begins at `start`."""
         return min(start + BATCH, self._limit)
 
     def after(self, number: int) -> int:
-        """There are no frames."""
+        """Return where the frame ends: there are no frames."""
         return self._limit
 
     def forget(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: nothing is cached."""
 
 
 class _Long:
-    """A frame that is unpacked piece by piece. The last pieces are kept."""
+    """A frame that is decompressed piece by piece. The last pieces are cached."""
 
     def __init__(self, file: mmap, codec: int, start: int, end: int) -> None:
         self._given = codec, file, start, end
         self._reader = _core.FrameReader(*self._given)
         self._pieces: deque[tuple[int, bytes]] = deque(maxlen=_PIECES)
-        self._at = 0  # of what was unpacked
+        self._at = 0  # of the decompressed frame
 
     def measure(self, most: int) -> tuple[int, int]:
-        """Its length, and that of what it unpacks to."""
+        """Return its length, compressed and decompressed."""
         while self._next():
             if self._at > most:
                 raise TooLargeError(
-                    "the frames unpack to more than offsets can reach",
+                    "the frames decompress to more than offsets can address",
                     expected=f"at most {_LONGEST} bytes",
                 )
         return self._reader.taken, self._at
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, of which there are no more than are read at once."""
+        """Return the bytes from start to end, at most one read."""
         if start < (self._pieces[0][0] if self._pieces else self._at):
             self._reader, self._at = _core.FrameReader(*self._given), 0
             self._pieces.clear()
@@ -189,10 +189,10 @@ class _Long:
 
 
 class Frames:
-    """Grains in packed frames, each of which unpacks alone.
+    """Grains in frames, each of which decompresses alone.
 
-    Where a frame begins is known only when those before it were measured, so that is done as far
-    as is needed, once: 16 bytes a frame stay in memory.
+    A frame's offset is known only when the frames before it were measured. That is done once, as
+    far as needed: 16 bytes a frame stay in memory.
     """
 
     def __init__(
@@ -202,24 +202,24 @@ class Frames:
         self._codec = codec
         self._end = end
         self._has_manifest = has_manifest
-        self._places = array("Q", [start])  # of each frame in the file, and of what follows
-        self._starts = array("Q", [0])  # of each frame in the unpacked grains, and their end
+        self._places = array("Q", [start])  # of each frame in the file, and of the end
+        self._starts = array("Q", [0])  # of each frame in the decompressed grains, and the end
         self._complete = False
         self._likely = _LIKELY
         self._lock = Lock()
         self._long: dict[int, _Long | None] = {}  # by its number; only the last one is open
-        # On this object, so that closing one container does not empty the cache of another.
+        # Per object, so that closing one container does not empty the cache of another.
         self._unpack = lru_cache(_KEPT)(self._unpack_frame)
 
     def find(self, position: int) -> int:
-        """The unpacked size of the frames found, which cover the position if there are so many."""
+        """Return the decompressed size of the frames up to the position, or of all."""
         with self._lock:
             while self._starts[-1] <= position and not self._complete:
                 self._measure_next()
             return self._starts[-1]
 
     def all(self) -> tuple[int, int]:
-        """The unpacked size of all frames, and where in the file they end."""
+        """Return the decompressed size of all frames, and where they end in the file."""
         return self.find(_LONGEST), self._places[-1]
 
     def _measure_next(self) -> None:
@@ -238,12 +238,12 @@ class Frames:
                 return
             length, size = found
             if self._starts[-1] + size > _LONGEST:
-                raise TooLargeError("the frames unpack to more than offsets can reach")
+                raise TooLargeError("the frames decompress to more than offsets can address")
             self._add(length, size)
             self._likely = likely_after(length, _LIKELY)
 
     def _keep_open(self, number: int, frame: _Long) -> _Long:
-        """Keep this long frame open, and no other."""
+        """Cache this long frame, and no other."""
         self._long.update(dict.fromkeys(self._long))
         self._long[number] = frame
         return frame
@@ -255,14 +255,14 @@ class Frames:
         self._starts.append(self._starts[-1] + size)
 
     def _check_rest(self, place: int) -> None:
-        """What is no frame can be the manifest, if there is one, or the end."""
+        """Check that the rest begins with the manifest or the footer, where no frame begins."""
         if not self._has_manifest and place != self._end:
             raise CorruptError("no frame begins here")
         if self._has_manifest and self._file[place] not in MAP_HEADS:
             raise CorruptError("neither a frame nor the manifest begins here")
 
     def read(self, start: int, end: int) -> bytes:
-        """The bytes from start to end, as far as there are any."""
+        """Return the bytes from start to end, as far as they exist."""
         end = min(end, self.find(end - 1))
         number = bisect_right(self._starts, start) - 1
         pieces = []
@@ -289,9 +289,9 @@ class Frames:
             return _core.unpack_frame(self._codec, self._file[place:end])
 
     def stop(self, start: int) -> int:
-        """The end of the frame in which `start` lies, or of all frames if it is behind them.
+        """Return the end of the frame that contains `start`, or of all frames if none does.
 
-        Of a long frame only as much is read at once as of grains that are not packed.
+        A long frame is read in parts, as large as those of uncompressed grains.
         """
         size = self.find(start)
         if start >= size:
@@ -301,16 +301,16 @@ class Frames:
         return min(stop, start + BATCH) if number - 1 in self._long else stop
 
     def after(self, number: int) -> int:
-        """Where the frame ends; behind everything, if that is not known."""
+        """Return where the frame ends; after everything, if that is not known."""
         return self._starts[number + 1] if number + 1 < len(self._starts) else _LONGEST
 
     def forget(self) -> None:
-        """Let go of the unpacked frames."""
+        """Empty the cache of frames."""
         self._unpack.cache_clear()
         self._long.update(dict.fromkeys(self._long))
 
 
-_BLOCK = 1024  # grains read at once at the most: more would not stay in the processor's caches
+_BLOCK = 1024  # the most grains of one read: more would not stay in the processor's caches
 _TWO = Struct(">II")
 
 
@@ -320,7 +320,7 @@ class Inside:
     def __init__(self, file: mmap, header: ContainerHeader) -> None:
         self._file = file
         self.header = header  # its first 16 bytes
-        self.limit = len(file) - FOOTER_SIZE  # where the footer begins
+        self.limit = len(file) - FOOTER_SIZE  # offset of the footer
         self._region: PlainRegion | Frames = PlainRegion(file, self.limit)
         if header.packed:
             codec = CODECS.index(header.codec)
@@ -336,30 +336,30 @@ class Inside:
         return self._file
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._region.forget()
         self._file.close()
 
     def get(self, number: int) -> bytes:
-        """One grain."""
+        """Return one grain."""
         header = self.header
         if not header.packed and number + 1 < header.count:
             start, end = _TWO.unpack_from(self.data, HEADER_SIZE + ENTRY_SIZE * number)
-            # The first one has to begin where the index ends, and `_read` says so if it does not.
+            # The first grain must begin at the end of the index; `_read` refuses others.
             if number and header.grains_at <= start <= end - MIN_GRAIN:
                 if end - start <= MAX_GRAIN and end <= self.limit:
                     return self._file[start:end]
         return self._read(number, self.span(number)).data
 
     def span(self, number: int) -> list[int]:
-        """Where a grain begins and ends, by the index."""
+        """Return where a grain begins and ends, by the index."""
         offsets = self._entries(number, number + 2)
         return offsets if len(offsets) == 2 else [*offsets, self.end]
 
     def blocks(self, first: int = 0) -> Iterator[tuple[int, list[int], Block]]:
-        """Grains in turn, about 1 MiB or one frame at a time: number of the first, offsets, bytes.
+        """Yield grains in order, about 1 MiB or one frame at a time: first number, offsets, bytes.
 
-        There is one offset more than grains: where the last one ends.
+        There is one more offset than grains: the end of the last one.
         """
         while first < self.header.count:
             offsets = self._entries(first, first + _BLOCK + 1)
@@ -368,7 +368,7 @@ class Inside:
                     offsets.append(self.end)
                 except BrokenContainer:
                     if len(offsets) == 1:
-                        raise  # what comes before the last grain was given already
+                        raise  # the bytes before the last grain were yielded already
             cut = bisect_left(offsets, self._region.stop(offsets[0]), 1, len(offsets) - 1)
             offsets = offsets[: cut + 1]
             block = self._read(first, offsets)
@@ -376,16 +376,16 @@ class Inside:
             first += len(block)
 
     def extent(self, start: int) -> int | None:
-        """How long the grain is that begins at this offset; None if it is sealed."""
+        """Return the length of the grain at this offset; None if it is sealed."""
         return _core.extent(self.slice(start, start + MAX_GRAIN))
 
     def slice(self, start: int, end: int) -> bytes:
-        """The bytes between two offsets, as far as there are any, and at most one grain's."""
+        """Return the bytes between two offsets, as far as they exist, and at most one grain's."""
         return self._region.read(start, min(end, start + MAX_GRAIN))
 
     @cached_property
     def end(self) -> int:
-        """The offset at which the last grain ends."""
+        """Return the offset at which the last grain ends."""
         if isinstance(self._region, Frames):
             return self._region.all()[0]
         if not self.header.has_manifest:
@@ -404,14 +404,16 @@ class Inside:
 
     @cached_property
     def rest_at(self) -> int:
-        """Where in the file the grains stop, and the manifest or else the footer begins."""
+        """Return where the grains end in the file, and the manifest or the footer begins."""
         place = len(self.data) - FOOTER_SIZE
         if isinstance(self._region, Frames):
             _, place = self._region.all()
         elif self.header.count:
             place = self.end
         if not self.header.count and place != self.header.grains_at:
-            error = CorruptError("there are bytes, but no grains", offset=self.header.grains_at)
+            error = CorruptError(
+                "the file has grain bytes, but no grains", offset=self.header.grains_at
+            )
             raise BrokenContainer(problem("header", None, error))
         if self.header.has_manifest:
             (start,) = self._entries(self.header.count - 1, self.header.count)
@@ -422,7 +424,7 @@ class Inside:
 
     @cached_property
     def states(self) -> dict[str, dict[str, Any]]:
-        """What the manifest says, if there is one."""
+        """Return the states of the manifest, if there is one."""
         if not self.header.has_manifest:
             return {}
         at = self.rest_at
@@ -431,7 +433,7 @@ class Inside:
             return unpack_manifest(self.data[at : self.limit], self.header.count)
 
     def after(self, found: ContainerProblem) -> int:
-        """The first grain behind a problem."""
+        """Return the number of the first grain after a problem."""
         if found.number is None:
             return self.header.count
         if found.part != "frame":
@@ -442,7 +444,7 @@ class Inside:
         )
 
     def _entries(self, first: int, stop: int) -> list[int]:
-        """Index entries, up to the last there is."""
+        """Return index entries, up to the last."""
         count = self.header.count
         at, end = (HEADER_SIZE + ENTRY_SIZE * min(n, count) for n in (first, stop))
         entries = array("I", self.data[at:end])
@@ -451,14 +453,14 @@ class Inside:
         return entries.tolist()
 
     def _read(self, first: int, offsets: list[int]) -> Block:
-        """The grains between these offsets, which are cut where they cannot be right."""
+        """Return the grains between these offsets; refuse impossible ones."""
         base, start = offsets[0], self.header.first_offset
         if base < start or (first == 0 and base != start):
             raise _misplaced(first)
         lengths = list(map(sub, offsets[1:], offsets))
         end = self._region.find(offsets[-1] - 1)
         if min(lengths) < MIN_GRAIN or max(lengths) > MAX_GRAIN or offsets[-1] > end:
-            # Where entries go back and forth, the search for the end of a block goes astray.
+            # If entries go back and forth, the search for the end of a block fails.
             good, stop = 0, self._region.stop(base)
             while (
                 offsets[good] < stop
@@ -473,7 +475,7 @@ class Inside:
 
 
 def _misplaced(number: int) -> BrokenContainer:
-    error = CorruptError("no grain can begin here and end where the next begins")
+    error = CorruptError("a grain cannot have these offsets")
     return BrokenContainer(
         problem("index", number, error, start=HEADER_SIZE + ENTRY_SIZE * number)
     )

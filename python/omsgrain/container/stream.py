@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grains over a pipe or a socket: u32 length ++ grain, ended by u32 0. Spec: OMS §11.6.
+"""Grains over a pipe or a socket: u32 length ++ grain, and u32 0 at the end. Spec: OMS §11.6.
 
 Not for files: a stream has no index and no footer.
 """
@@ -19,12 +19,12 @@ END = bytes(_LENGTH)
 
 
 def write_stream(file: BinaryIO, items: Iterable[Item]) -> int:
-    """Write each grain as it comes, then the end mark. Returns how many there were.
+    """Write each grain as it arrives, then the end mark. Return the number of grains.
 
     The file is neither flushed nor closed.
 
     Raises:
-        OmsError: an item is not a grain. What came before it was written, the end mark is not.
+        OmsError: An item is not a grain. The grains before it were written, the end mark was not.
     """
     count = 0
     for item in items:
@@ -37,39 +37,41 @@ def write_stream(file: BinaryIO, items: Iterable[Item]) -> int:
 
 
 def _put(file: BinaryIO, data: bytes) -> None:
-    """Write all of it: an unbuffered file may take less at once."""
+    """Write all bytes: an unbuffered file may accept fewer at once."""
     view = memoryview(data)
     while view:
         written = file.write(view)
         if not written:
-            raise StoreError("the stream takes no more", found="a file that does not wait")
+            raise StoreError("the stream accepts no more", found="a blocking file")
         view = view[written:]
 
 
 def read_stream(file: BinaryIO, *, max_grain: int = MAX_GRAIN) -> Iterator[bytes]:
-    """The grains of a stream, up to its end mark; what follows it is not read.
+    """Yield the grains of a stream, up to its end mark; the bytes after it are not read.
 
-    That each is one grain, and no more, is seen; the rest is not verified.
+    It checks that each item is exactly one grain; the rest is not verified.
 
     Args:
-        file: open for reading bytes, and waiting for them.
-        max_grain: the longest grain that is taken.
+        file: A blocking binary file, open for reading.
+        max_grain: The longest grain to accept.
 
     Raises:
-        CorruptError: the stream ends without its end mark, or a length is wrong; the offset counts
+        CorruptError: The stream ends without its end mark, or a length is wrong. The offset counts
             from where reading began.
-        TooLargeError, TooShortError: a length that no grain has.
+        TooLargeError, TooShortError: No grain has this length.
     """
     offset = 0
     while (length := int.from_bytes(_take(file, _LENGTH, offset), "big")) != 0:
         if length > max_grain:
             expected, found = f"at most {max_grain} bytes", f"{length} bytes"
             raise TooLargeError(
-                "larger than a grain may be", offset=offset, expected=expected, found=found
+                "the grain is larger than the limit", offset=offset, expected=expected, found=found
             )
         if length < MIN_GRAIN:
             raise TooShortError(
-                "smaller than any grain", offset=offset, expected=f"at least {MIN_GRAIN} bytes"
+                "the grain is smaller than any grain",
+                offset=offset,
+                expected=f"at least {MIN_GRAIN} bytes",
             )
         offset += _LENGTH
         grain = _take(file, length, offset)
@@ -85,7 +87,7 @@ def read_stream(file: BinaryIO, *, max_grain: int = MAX_GRAIN) -> Iterator[bytes
 
 
 def _take(file: BinaryIO, size: int, offset: int) -> bytes:
-    """That many bytes: a socket may give less at once."""
+    """Read that many bytes: a socket may return fewer at once."""
     pieces, missing = [], size
     while missing:
         piece = file.read(missing)
@@ -98,7 +100,7 @@ def _take(file: BinaryIO, size: int, offset: int) -> bytes:
 
 
 _ZSTD = 1
-#: Bytes of grains in a frame: enough to pack well, and little to lose when a line breaks.
+#: Bytes of grains in a frame: enough for good compression, few to lose if a connection breaks.
 _FRAME = 128 << 10
 _BEFORE = 1 << 20
 #: Most frames take less.
@@ -106,7 +108,7 @@ _LIKELY = _FRAME + (_FRAME >> 4)
 
 
 def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]:
-    """The frames of a stream of grains, one after the other."""
+    """Yield the frames of a stream of grains."""
     while len(before) > _BEFORE:
         yield _core.pack_frame(_ZSTD, before[:_BEFORE])
         before = before[_BEFORE:]
@@ -121,7 +123,7 @@ def pack_stream(grains: Iterable[bytes], before: bytes = b"") -> Iterator[bytes]
 
 
 class Unpacked:
-    """What frames unpack to, read as a file; one of them is held."""
+    """The decompressed frames, read as a file; one frame is in memory."""
 
     def __init__(self, data: bytes, limit: int) -> None:
         self._data = data
@@ -132,16 +134,16 @@ class Unpacked:
         self._frame = memoryview(b"")
 
     def grains(self) -> Iterator[bytes]:
-        """The grains from here on, as far as they came whole.
+        """Yield the grains from here on, as far as they are complete.
 
-        That each is one grain, and no more, is seen; the rest is not verified.
+        It checks that each item is exactly one grain; the rest is not verified.
         """
         yield from read_stream(cast("BinaryIO", self), max_grain=MAX_GRAIN)
         if self._frame or self._at < len(self._data):
             raise CorruptError("bytes follow the end mark of the stream", offset=self._at)
 
     def exactly(self, size: int) -> bytes:
-        """So many bytes."""
+        """Return exactly that many bytes."""
         found = bytearray()
         while len(found) < size:
             piece = self.read(size - len(found))
@@ -151,7 +153,7 @@ class Unpacked:
         return bytes(found)
 
     def read(self, size: int) -> bytes:
-        """At most so many bytes; none at the end. Errors are those of ``exactly``."""
+        """Return at most that many bytes; none at the end. Errors are those of ``exactly``."""
         if not self._frame and self._at < len(self._data):
             self._next()
         taken, self._frame = bytes(self._frame[:size]), self._frame[size:]
@@ -163,7 +165,7 @@ class Unpacked:
             raise CorruptError("an empty frame", offset=self._at)
         if size > self._left:
             expected = f"at most {self._limit} bytes"
-            says = "the stream unpacks to more than is taken"
+            says = "the stream decompresses to more than the limit"
             raise TooLargeError(says, offset=self._at, expected=expected)
         end, self._likely = self._at + length, likely_after(length, _LIKELY)
         try:
@@ -173,13 +175,13 @@ class Unpacked:
         self._at, self._left = end, self._left - size
 
     def _measured(self) -> tuple[int, int]:
-        """The length of the next frame, and of what it unpacks to."""
+        """Return the length of the next frame, compressed and decompressed."""
         try:
             found = measure(_ZSTD, self._data, self._at, len(self._data), likely=self._likely)
         except TooLargeError as error:
             raise TooLargeError(error.message, offset=self._at) from None
         except CorruptError:
-            raise CorruptError("a frame that is cut or broken", offset=self._at) from None
+            raise CorruptError("a frame is cut short or broken", offset=self._at) from None
         if found is None:
             raise CorruptError("no zstd frame begins here", offset=self._at)
         return found

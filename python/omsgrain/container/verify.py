@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Check every byte of a container, and name what is wrong. Spec: OMS §11."""
+"""Check every byte of a container, and name the problems. Spec: OMS §11."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from omsgrain.errors import CorruptError, IntegrityError, OmsError
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
 
-_LISTED = 1000  # problems; a hostile file could have as many as it has bytes
+_LISTED = 1000  # problems; a hostile file could have one per byte
 
 
 class _Enough(Exception):
-    """So many problems that the rest is not listed."""
+    """There are too many problems to list the rest."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerReport:
-    """What the verification of a container gave.
+    """The result of verifying a container.
 
     Attributes:
-        verified: how many grains are good in full; sealed ones as far as that shows without keys.
-        problems: what is wrong, in the order of the file.
-        complete: False if there are so many problems that the rest was not looked at.
+        verified: The number of good grains; of sealed grains only the header is checked.
+        problems: The problems, in the order of the file.
+        complete: False if there are so many problems that the rest was not checked.
     """
 
     verified: int
@@ -55,11 +55,11 @@ class ContainerReport:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there are no problems."""
         return not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
+        """Return the report as JSON-ready values."""
         problems = [problem.to_dict() for problem in self.problems]
         return {"verified": self.verified, "problems": problems, "complete": self.complete}
 
@@ -73,22 +73,22 @@ def verify(
 ) -> ContainerReport:
     """Check every byte of a .mg file: header, index, frames, each grain, manifest, footer.
 
-    What the flags say of the grains is checked too, and that nothing is between the parts.
-    Signatures of grains are not verified, and of sealed grains only the header. Memory does not
-    grow with the file, but for the check of the deduplicated flag (8 bytes a grain) and the
+    It also checks the flags against the grains, and that no bytes are between the parts.
+    Signatures of grains are not verified, and of sealed grains only the header is. Memory does not
+    grow with the file, except for the check of the deduplicated flag (8 bytes a grain) and the
     manifest.
 
     Args:
-        path: the file.
-        errors: "raise" stops at the first problem; "collect" goes on and lists them.
-        signer: the DID that must have signed the file: its signature is verified first.
-        resolver: finds the key of a signer who is no did:key.
+        path: The file.
+        errors: "raise" stops at the first problem; "collect" lists all.
+        signer: The DID that must have signed the file: its signature is verified first.
+        resolver: Finds the key of a signer other than a did:key.
 
     Raises:
-        StoreError: the file cannot be opened.
-        SignatureError: there is no signature in ``NAME.sig``, it does not hold, or another key
-            made it; with errors="collect" too.
-        OmsError: the first problem, with errors="raise".
+        StoreError: The file cannot be opened.
+        SignatureError: There is no signature in ``NAME.sig``, it is not valid, or another key made
+            it; with errors="collect" too.
+        OmsError: The first problem, with errors="raise".
     """
     stop = stops(errors)
     path = file_path(path)
@@ -124,14 +124,14 @@ def verify_open(container: Container, errors: OnError) -> ContainerReport:
 
 
 def check_footer(container: Container) -> None:
-    """Check that the file hashes to its footer, and nothing else."""
+    """Check only that the file hashes to its footer."""
     check = _Check(container.inside, stop=True)
     with check.hashing:
         check.footer()
 
 
 class _Check:
-    """One verification: what was found so far."""
+    """The state of one verification."""
 
     def __init__(self, inside: Inside, stop: bool) -> None:
         self._inside = inside
@@ -139,35 +139,35 @@ class _Check:
         self.verified = 0
         self.problems: list[ContainerProblem] = []
         self._last_time = 0
-        self._in_order = inside.header.sorted  # as far as is known; said once if it is not so
+        self._in_order = inside.header.sorted  # as far as known; each false flag is reported once
         self._twins = _Twins() if inside.header.deduplicated else None
-        self._blamed = -1  # a grain for which the index is wrong
+        self._blamed = -1  # the grain with a wrong index entry
         self._missing: set[bytes] = set()
-        self.hashing = Hashing()  # of the file, as far as its grains were looked at
+        self.hashing = Hashing()  # bytes of the file whose grains were checked
         self._hashed = 0
 
     def _add(self, found: ContainerProblem) -> None:
         if self._stop:
             raise found.error
         if any((p.part, p.number) == (found.part, found.number) for p in self.problems):
-            return  # the end of the last grain, say, is asked for more than once
+            return  # the end of the last grain, for instance, is checked more than once
         self.problems.append(found)
         if len(self.problems) == _LISTED:
             raise _Enough
 
     def grains(self) -> None:
-        """Index, frames and grains."""
+        """Check index, frames and grains."""
         try:
             self._missing = set(map(bytes.fromhex, self._inside.states))
         except BrokenContainer:
-            pass  # comes in its turn
+            pass  # checked later
         first = 0
         while first < self._inside.header.count:
             try:
                 for number, offsets, block in self._inside.blocks(first):
                     self._block(number, offsets, block)
                     first = number + len(block)
-                    # The file is hashed beside, as much of it as of its grains is done.
+                    # A thread hashes the file up to the last checked grain.
                     self._hash(self._inside.limit * first // self._inside.header.count)
             except BrokenContainer as broken:
                 found = broken.problem
@@ -202,12 +202,12 @@ class _Check:
             self._check_order(first, offsets, block, [i for i, _ in bad])
 
     def _base(self) -> int:
-        """What makes an offset among packed grains one in the file, as if they were unpacked."""
+        """The number to add to an offset among packed grains."""
         header = self._inside.header
         return header.grains_at - header.first_offset
 
     def _wrong_entry(self, number: int) -> ContainerProblem | None:
-        """The next entry of the index, if this grain and the next are good, but meet elsewhere."""
+        """Return a wrong index entry, if this grain and the next are good but meet elsewhere."""
         inside = self._inside
         if number + 1 == inside.header.count:
             return None
@@ -222,7 +222,7 @@ class _Check:
                 return None
         except (OmsError, BrokenContainer):
             return None
-        self._blamed = number + 1  # what begins there by the index is not looked for
+        self._blamed = number + 1  # do not search for the grain at that offset
         error = CorruptError(
             "not where the grain before it ends", expected=str(meet), found=str(said)
         )
@@ -239,7 +239,7 @@ class _Check:
             self._add(problem("grain", first + i, error, start=start))
 
     def _name_twin(self, suspects: set[int]) -> None:
-        """Find the first grain that is there twice; what began alike may differ after all."""
+        """Find the first duplicate grain; equal beginnings may be of different addresses."""
         known: set[bytes] = set()
         try:
             for first, offsets, block in self._inside.blocks():
@@ -250,16 +250,16 @@ class _Check:
                     if (found := digest(digests, i)) not in known:
                         known.add(found)
                         continue
-                    error = CorruptError("is there twice, in a deduplicated container")
+                    error = CorruptError("is a duplicate, in a deduplicated container")
                     start, address = offsets[i] + self._base(), found.hex()
                     return self._add(
                         problem("grain", first + i, error, start=start, address=address)
                     )
         except BrokenContainer:
-            pass  # was said already
+            pass  # was reported already
 
     def manifest(self) -> None:
-        """Whether the manifest is canonical, and speaks of grains that are here."""
+        """Check that the manifest is canonical, and that its grains exist."""
         try:
             at = self._inside.rest_at
             states = self._inside.states
@@ -268,29 +268,29 @@ class _Check:
             return
         missing = {address.hex() for address in self._missing} & states.keys()
         if missing:
-            message = "speaks of grains that are not in the container"
+            message = "names grains that are not in the container"
             error = CorruptError(message, found=str(len(missing)))
             self._add(problem("manifest", None, error, start=at, address=min(missing)))
 
     def footer(self) -> None:
-        """Whether the file hashes to its footer."""
+        """Check that the file hashes to its footer."""
         data, limit = self._inside.data, self._inside.limit
         self._hash(limit)
         made, found = self.hashing.digest(), data[limit : limit + FOOTER_SIZE]
         if made == found:
             return
-        message = "the file has another hash than its footer"
+        message = "the file's hash differs from its footer"
         if not self.problems:
             message = f"every part is well-formed by itself, but {message}"
         error = IntegrityError(message, expected=found.hex(), found=made.hex())
         self._add(problem("footer", None, error, start=limit))
 
 
-_SUSPECTS = 65536  # enough to name one, without holding all of a hostile file's
+_SUSPECTS = 65536  # enough to find one, without holding all of a hostile file's
 
 
 def _prefixes(digests: bytes) -> array[int]:
-    """The first 64 bits of each digest."""
+    """Return the first 64 bits of each digest."""
     words = array("Q", digests)
     if sys.byteorder == "little":
         words.byteswap()
@@ -298,7 +298,7 @@ def _prefixes(digests: bytes) -> array[int]:
 
 
 class _Twins:
-    """Which addresses may be there twice: 8 bytes of each are kept, in 256 lots."""
+    """Finds possible duplicate addresses: it keeps 8 bytes of each, in 256 lists."""
 
     def __init__(self) -> None:
         self._lots = [array("Q") for _ in range(256)]
@@ -308,7 +308,7 @@ class _Twins:
             self._lots[prefix >> 56].append(prefix)
 
     def suspects(self) -> set[int]:
-        """The beginnings that occur more than once."""
+        """Return the beginnings that occur more than once."""
         found: set[int] = set()
         for lot in self._lots:
             if len(set(lot)) < len(lot):

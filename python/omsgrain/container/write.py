@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Write a .mg file, or several if one cannot hold it all. Spec: OMS §11."""
+"""Write a .mg file, or several if one is too small for all grains. Spec: OMS §11."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ from omsgrain.counts import counted
 from omsgrain.durable import successor, sync_directory
 from omsgrain.errors import NotFoundError, SchemaError, StoreError, TooLargeError
 
-_ALONE = 4 << 20  # bytes from which on a thread is worth while
-_AHEAD = 8  # pieces that wait at the most
+_ALONE = 4 << 20  # bytes from which a thread is worthwhile
+_AHEAD = 8  # the most pieces that wait
 PIECE = 1 << 18
-"""Bytes that are given at once: more than that would be kept in memory for nothing."""
+"""Bytes added in one call: more would only take memory."""
 
 
 class Hashing:
-    """SHA-256 of pieces in turn. Leaving it ends its thread."""
+    """SHA-256 of pieces in order. Its thread ends with the block."""
 
     def __init__(self) -> None:
         self._digest = sha256()
@@ -68,7 +68,7 @@ class Hashing:
         self._failed: BaseException | None = None
 
     def add(self, piece: bytes) -> None:
-        """Hash on; soon, if not now."""
+        """Hash a piece, now or soon."""
         self._size += len(piece)
         if self._thread is None:
             if self._size < _ALONE:
@@ -79,7 +79,7 @@ class Hashing:
         self._pieces.put(piece)
 
     def _work(self) -> None:
-        # Pieces are taken in any case: who adds them waits for room.
+        # Take pieces in any case: the writer waits for room.
         while (piece := self._pieces.get()) is not None:
             try:
                 if not self._given_up:
@@ -88,7 +88,7 @@ class Hashing:
                 self._failed, self._given_up = error, True
 
     def digest(self) -> bytes:
-        """The hash of all pieces."""
+        """Return the hash of all pieces."""
         self._end()
         if self._failed is not None:
             raise self._failed
@@ -109,20 +109,20 @@ class Hashing:
 
 
 _BLOCK = 65536  # index entries written at once
-_SYNC = 8 << 20  # bytes after which the disk begins to write: while the rest is hashed
+_SYNC = 8 << 20  # bytes after which the disk begins to write, while the rest is hashed
 _NONE = Block(b"", array("I"))
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenContainer:
-    """What was written.
+    """The result of a write.
 
     Attributes:
-        paths: the one file, or ``name-0001.mg`` and those that follow.
-        grains: how many are in them.
-        duplicates: how many were left out because their address was there already.
-        bytes: the size of all files.
-        withheld: how many grains of a store were chosen and did not leave, by reason.
+        paths: The one file, or ``name-0001.mg`` and so on.
+        grains: The number of grains in them.
+        duplicates: The number of grains left out because their address was written already.
+        bytes: The size of all files.
+        withheld: The number of chosen grains of a store that were not exported, by reason.
     """
 
     paths: tuple[Path, ...]
@@ -170,11 +170,11 @@ class ExportFiles:
     def __exit__(self, *_: object) -> None:
         self._open.close()
         for path in self._complete:
-            with suppress(OSError):  # the first error is the one to raise
+            with suppress(OSError):  # raise the first error
                 path.unlink(missing_ok=True)
 
     def add(self, block: Block) -> None:
-        """Take some more grains."""
+        """Add grains."""
         listed = self._listed_in(block)
         self._missing.difference_update(listed.values())
         self.grains += len(block)
@@ -182,7 +182,9 @@ class ExportFiles:
             fit, cost = self._fitting(block, listed)
             if not fit and self._part.empty:
                 limit, size = f"at most {self._max_bytes} bytes", f"{block.sizes[0]} bytes"
-                raise TooLargeError("a grain does not fit into a file", expected=limit, found=size)
+                raise TooLargeError(
+                    "the grain does not fit into a file", expected=limit, found=size
+                )
             here, rest = (block, _NONE) if fit == len(block) else block.cut(fit)
             with os_errors("write", self._target):
                 self._part.add(here, {a for i, a in listed.items() if i < fit}, cost)
@@ -192,7 +194,7 @@ class ExportFiles:
             block = rest
 
     def _listed_in(self, block: Block) -> dict[int, str]:
-        """By position, the addresses of those grains that the manifest speaks of."""
+        """Return the addresses of the grains that the manifest names, by position."""
         if not self._states:
             return {}
         found = addressed(block)
@@ -200,7 +202,7 @@ class ExportFiles:
         return {i: name for i, name in enumerate(names) if name is not None}
 
     def _fitting(self, block: Block, listed: Mapping[int, str]) -> tuple[int, int]:
-        """How many of the grains the part has room for, and what they cost."""
+        """Return how many of the grains fit into the part, and their size."""
         states = {i: entry_size(self._states[address]) for i, address in listed.items()}
         cost = len(block.data) + ENTRY_SIZE * len(block) + sum(states.values())
         room = self._room - self._part.cost
@@ -220,18 +222,20 @@ class ExportFiles:
         self._part = _Part(self._spool, self._frame, self._codec)
 
     def refuse_missing(self) -> None:
-        """See that all grains were given that the manifest speaks of."""
+        """Check that all grains of the manifest were added."""
         if self._missing:
             count = str(len(self._missing))
-            raise NotFoundError("the manifest speaks of grains that are not here", found=count)
+            raise NotFoundError(
+                "the manifest names grains that are not among the items", found=count
+            )
 
     def add_all(self, blocks: Iterable[Block]) -> None:
-        """Take all grains."""
+        """Add all grains."""
         for block in blocks:
             self.add(block)
 
     def finish(self) -> WrittenContainer:
-        """Give the files their names."""
+        """Rename the files to their names."""
         with os_errors("write", self._target):
             self._complete_part()
             size = sum(path.stat().st_size for path in self._complete)
@@ -249,19 +253,19 @@ class ExportFiles:
         return WrittenContainer(tuple(paths), self.grains, 0, size)
 
     def _refuse_leftover(self, path: Path) -> None:
-        """A further part of an older export would seem to belong to this one."""
+        """Refuse a further part of an older export: it would seem to belong to this one."""
         if path.exists():
-            raise StoreError(f"{str(path)!r}, of an older export, is in the way")
+            raise StoreError(f"{str(path)!r} of an older export exists; remove it")
 
 
 def _room(max_bytes: int, codec: int) -> int:
-    """What grains, index and manifest may take. What cannot be packed grows by less than 1%."""
+    """Return the room for grains, index and manifest; random data grows by less than 1%."""
     room = max_bytes - HEADER_SIZE - FOOTER_SIZE - HEAD_SIZE
     return (room - 256) * 100 // 101 if codec else room
 
 
 class _Part:
-    """One file in the making."""
+    """One unfinished file."""
 
     def __init__(self, spool: IO[bytes], frame: IO[bytes] | None, codec: int) -> None:
         _empty(spool)
@@ -273,7 +277,7 @@ class _Part:
         self._loose_size = 0
         self._last = b""
         self._listed: set[str] = set()
-        self.cost = 0  # what grains, index and manifest take so far, unpacked
+        self.cost = 0  # size of grains, index and manifest so far, uncompressed
 
     @property
     def empty(self) -> bool:
@@ -281,7 +285,7 @@ class _Part:
         return not self._sizes
 
     def add(self, block: Block, listed: set[str], cost: int) -> None:
-        """Take grains, with the addresses of those that the manifest speaks of."""
+        """Add grains, with the addresses of those that the manifest names."""
         if not block:
             return
         self._sizes.extend(block.sizes)
@@ -302,7 +306,7 @@ class _Part:
         self._loose, self._loose_size = [], 0
 
     def _region(self) -> IO[bytes]:
-        """The grains as the file has them, up to its position."""
+        """Return the grains as written to the file, up to its position."""
         self._pack()
         if self._frame is None or not self._sizes:
             return self._spool
@@ -338,7 +342,7 @@ class _Part:
     def _pieces(
         self, header: ContainerHeader, region: IO[bytes], manifest: bytes
     ) -> Iterator[bytes]:
-        """All bytes before the footer."""
+        """Yield all bytes before the footer."""
         yield header.pack()
         at = header.first_offset
         for i in range(0, len(self._sizes), _BLOCK):
@@ -368,7 +372,7 @@ def _entries(offsets: list[int]) -> bytes:
 
 
 def by_time(blocks: Iterable[Block], directory: Path) -> Iterator[Block]:
-    """The same grains, sorted by created_at; those of the same second in the order given."""
+    """Yield the same grains, sorted by created_at; those of the same second keep their order."""
     with spool(directory) as file:
         starts, times = array("Q", [0]), array("I")
         for block in blocks:
@@ -400,37 +404,37 @@ def write(
 ) -> WrittenContainer:
     """Write grains to a .mg file. Spec: OMS §11.
 
-    They are taken one after the other and not kept: memory does not grow with them but for 4 bytes
-    a grain, 50 with `sort` and about 120 with `dedupe`. A file that was there is replaced when
-    all is written and on the disk, and its mode kept; if anything goes wrong, it stays as it was,
-    and nothing is left beside it (but by a killed process: a file ending in ``.partial``).
+    It reads the items one by one. Memory does not grow with them except for 4 bytes a grain, 50
+    with `sort` and about 120 with `dedupe`. An existing file is replaced when the new one is
+    complete and on the disk, and keeps its mode. After an error the old file is unchanged, and no
+    other file is left (a killed process leaves a file ending in ``.partial``).
 
     Args:
-        path: the file; where its parts would exceed `max_bytes`, ``name-0001.mg`` and so on take
-            its place, each complete by itself (replaced one by one: a power cut may leave some
-            of them new and some old).
-        items: blobs, grains, or the envelopes of signed grains.
-        manifest: state by address, with the fields superseded_by, system_valid_to,
+        path: The file. If it would exceed `max_bytes`, ``name-0001.mg`` and so on replace it, each
+            complete by itself. They are replaced one by one: after a power cut some may be new and
+            some old.
+        items: Blobs, grains, or the envelopes of signed grains.
+        manifest: State by address, with the fields superseded_by, system_valid_to,
             verification_status, access_count and last_accessed_at.
         codec: "none", "zstd" or "lz4". The grains are packed into one frame, which any decoder of
-            the codec unpacks in one call.
-        seekable: pack them into frames of about 1 MiB instead, so that reading one grain unpacks
-            one frame. Other decoders may stop after the first frame without an error.
-        sort: by the created_at of the headers, which is 0 for sealed grains; else in the order
-            given.
-        dedupe: leave out a grain whose address was there already.
-        check: look at each grain in full. False only for grains that were just verified: a file of
-            others may not be readable.
-        max_bytes: the most that one file may have. 4 GiB is the limit of the format.
+            the codec decompresses in one call.
+        seekable: Pack them into frames of about 1 MiB instead, so that reading one grain
+            decompresses one frame. Other decoders may stop after the first frame without an error.
+        sort: By the created_at of the headers, which is 0 for sealed grains; else in the given
+            order.
+        dedupe: Leave out a grain whose address was written already.
+        check: Check each grain in full. Use False only for grains that were just verified: a file
+            of other grains may not be readable.
+        max_bytes: The most bytes of one file. 4 GiB is the limit of the format.
 
     Raises:
-        SchemaError: an option, or the manifest, is not what it must be.
-        NotFoundError: the manifest speaks of a grain that is not among the items, or there is no
-            such directory.
-        TooLargeError: one grain alone is too large.
-        StoreError: the disk is full, the directory is not writable, or a part of an older export
+        SchemaError: An option, or the manifest, is not valid.
+        NotFoundError: The manifest names a grain that is not among the items, or the directory
+            does not exist.
+        TooLargeError: One grain alone is too large.
+        StoreError: The disk is full, the directory is not writable, or a part of an older export
             would seem to belong to this one.
-        OmsError: an item is not a grain.
+        OmsError: An item is not a grain.
     """
     target = target_path(path)
     _check_codec(codec)
@@ -456,9 +460,9 @@ def write_blocks(
     seekable: bool,
     sort: bool,
 ) -> WrittenContainer:
-    """Write grains that are known to be good; see `write`.
+    """Write verified grains; see `write`.
 
-    What the manifest says of others stays out: they were removed since it was made.
+    The manifest leaves out grains that were removed since it was made.
     """
     _check_codec(codec)
     target, states = target_path(path), pack_states(manifest)
@@ -477,7 +481,7 @@ def _check_codec(codec: Codec) -> None:
 
 
 class _BlockFilter:
-    """Checks what comes in and leaves out what was there already."""
+    """Checks grains and leaves out duplicates."""
 
     def __init__(self, check: bool, dedupe: bool) -> None:
         self._check = check

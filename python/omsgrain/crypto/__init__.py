@@ -5,15 +5,16 @@
     did_web      a resolver for did:web
     signers      signers, the check of one signature, key files
     cose         COSE_Sign1 as bytes; signed grains
-    detached     signatures apart from what they sign, and of those who agree to a supersession
-    trust        whose signatures count
+    detached     detached signatures: of files, and for supersessions
+    trust        trusted keys
     disclosure   views of grains without some of their fields
     seal         sealed grains
-    keyring      the keys of all users, in a file that can forget one
+    keyring      the keys of all users, in a file that can destroy each
     master_key   the master key, which opens that file
     private_file files that only their owner may read
 
-A signature proves that a key signed these bytes. Whose key it is, and when it signed, it does not.
+A signature proves that a key signed these bytes. It does not prove the owner of the key, nor the
+time.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what most programs that sign do without when it is first asked for."""
+    """Import modules that most signing programs do not use on first access."""
     if name not in _LATER:
         raise AttributeError(f"module 'omsgrain.crypto' has no attribute {name!r}")
     return getattr(import_module(f"omsgrain.crypto.{_LATER[name]}"), name)

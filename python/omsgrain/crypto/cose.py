@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""COSE_Sign1 as bytes: what is written, and all that is refused when it is read.
+"""COSE_Sign1 as bytes: writing, and strict reading.
 
     0xd2 [ protected: bytes, unprotected: map, payload: bytes | nil, signature: bytes ]
 
-pycose writes. It does not read: it refuses a kid of text and algorithm -19, checks neither form
-nor duplicates, and cannot take apart what cbor2 6 gives for a tagged array. Spec: RFC 9052 §4.2.
+pycose only writes. It cannot read: it refuses a text kid and algorithm -19, checks neither form
+nor duplicates, and cannot read the tagged array of cbor2 6. Spec: RFC 9052 §4.2.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ IAT = "iat"
 ALG, CRIT, CONTENT_TYPE, KID = 1, 2, 3, 4
 CWT_CLAIMS, CWT_IAT = 15, 6  # RFC 9597 §2, RFC 8392 §4
 
-#: Bytes of headers and signature together; a chain of certificates fits.
+#: Bytes of headers and signature together; a certificate chain fits.
 MAX_OVERHEAD = 64 << 10
-#: Bytes of an embedded payload: what a container takes for one grain.
+#: Bytes of an embedded payload: the limit of a container for one grain.
 MAX_PAYLOAD = 2 << 20
-_MAX_ENTRIES = 23  # of a header map: as many as its first byte can say
+_MAX_ENTRIES = 23  # of a header map: the most that its first byte can encode
 _MAP = 0xA0
-# A header of a CBOR blob: behind it the core measures any value in deterministic encoding.
+# The header of a CBOR blob: with it the core measures any value in deterministic encoding.
 _CBOR_BLOB = bytes((1, 0x20, 1, 0, 0, 0, 0, 0, 0))
-_WINDOW = 4 << 10  # bytes that hold most envelopes
+_WINDOW = 4 << 10  # bytes; most envelopes fit
 _LONGEST = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class Sign1:
-    """A COSE_Sign1 taken apart; nothing is verified."""
+    """A parsed COSE_Sign1; nothing is verified."""
 
     protected: bytes  # the signed headers, as bytes
-    payload: bytes | None  # what is signed, or None if it is kept elsewhere
+    payload: bytes | None  # the signed payload, or None if it is detached
     signature: bytes
-    alg: int  # number of the algorithm
-    kid: str  # who signed, as he wrote it
-    did: Did  # the same, taken apart
+    alg: int  # the number of the algorithm
+    kid: str  # the signer, as written
+    did: Did  # the same, parsed
     content_type: str | int | None  # of the payload
-    iat: int | None  # when it was signed, in epoch seconds. Nothing proves it
+    iat: int | None  # the signer's claim, in epoch seconds; not proven
 
     def check(
         self, payload: bytes | memoryview, external_aad: bytes, resolver: Resolver | None
@@ -75,25 +75,25 @@ class Sign1:
 
 
 def to_be_signed(protected: bytes, external_aad: bytes, payload: bytes | memoryview) -> bytes:
-    """The Sig_structure: what the signature is made over. Spec: RFC 9052 §4.4."""
-    # The payload can be large, and is copied once.
+    """Return the Sig_structure: the bytes to sign. Spec: RFC 9052 §4.4."""
+    # The payload can be large, and is copied only once.
     return b"".join((_before(protected, external_aad, len(payload)), payload))
 
 
 def pieces_to_be_signed(protected: bytes, external_aad: bytes, payload: Pieces) -> Pieces:
-    """The same of a payload in pieces, which are asked for once more to count them."""
+    """Yield the same for a payload in pieces, which are iterated twice to count them."""
     head = _before(protected, external_aad, sum(map(len, payload())))
     return lambda: chain((head,), payload())
 
 
 def _before(protected: bytes, external_aad: bytes, size: int) -> bytes:
-    """The Sig_structure up to the payload."""
+    """Return the Sig_structure up to the payload."""
     parts = (_head(len(protected)), protected, _head(len(external_aad)), external_aad, _head(size))
     return b"\x84\x6aSignature1" + b"".join(parts)
 
 
 def _head(size: int) -> bytes:
-    """The head of a byte string."""
+    """Return the head of a byte string."""
     if size < 24:
         return bytes((0x40 | size,))
     width = next(n for n in (1, 2, 4, 8) if size < 1 << 8 * n)
@@ -130,9 +130,11 @@ def write(
     data = to_be_signed(message.phdr_encoded, external_aad, payload)
     signature = signer.sign(data)
     if not isinstance(signature, bytes) or len(signature) != SIGNATURE:
-        raise SignatureError("the signer gave no signature", expected=f"{SIGNATURE} bytes")
+        raise SignatureError(
+            "the signer returned no valid signature", expected=f"{SIGNATURE} bytes"
+        )
     if did.method == "key" and not isinstance(signer, KeySigner):
-        # A service that signs with another key, or a hash of the data, is found out here.
+        # Detects a service that signs with another key, or signs a hash of the data.
         verify(resolve(signer.did), alg, signature, data)
     message.signature = signature
     encoded: bytes = message.encode(sign=False)
@@ -140,31 +142,31 @@ def write(
 
 
 class EnvelopeParts(NamedTuple):
-    """The parts of a COSE_Sign1, not yet read."""
+    """The parts of a COSE_Sign1, not yet decoded."""
 
     protected: bytes  # the signed headers, as bytes
-    signed: Mapping[Any, Any]  # the same, read
-    unprotected: Mapping[Any, Any]  # the others
-    payload: bytes | None  # what is signed, or None if it is kept elsewhere
+    signed: Mapping[Any, Any]  # the same, decoded
+    unprotected: Mapping[Any, Any]  # the unsigned headers
+    payload: bytes | None  # the signed payload, or None if it is detached
     signature: bytes
-    at: int  # where the signed headers begin
+    at: int  # the offset of the signed headers
 
 
 def read(cose: bytes) -> Sign1:
-    """Read a COSE_Sign1 whose key is named by a DID; nothing is verified."""
+    """Read a COSE_Sign1 whose kid is a DID; nothing is verified."""
     return _sign1(take_apart(cose))
 
 
 def take_apart(cose: bytes) -> EnvelopeParts:
-    """Take a COSE_Sign1 apart, whatever names its key; nothing is verified.
+    """Split a COSE_Sign1 with any kid into its parts; nothing is verified.
 
-    Accepted is the shortest form of every head (RFC 8949 §4.2.1) in any order of the headers, with
-    headers that we do not know.
+    It accepts the shortest form of every head (RFC 8949 §4.2.1), any order of the headers, and
+    unknown headers.
     """
     if cose[:1] != ENVELOPE_BYTE:
         raise _broken("not a COSE_Sign1 envelope", 0)
     if len(cose) > MAX_PAYLOAD + MAX_OVERHEAD:
-        raise TooLargeError("an envelope is too large", found=f"{len(cose)} bytes")
+        raise TooLargeError("the envelope is too large", found=f"{len(cose)} bytes")
     parts = _decode(cose[1:], 1)
     if not isinstance(parts, list | tuple) or len(parts) != 4:
         raise _broken("not a COSE_Sign1 envelope", 1)
@@ -173,7 +175,7 @@ def take_apart(cose: bytes) -> EnvelopeParts:
     if not fits or not isinstance(signature, bytes) or not isinstance(payload, bytes | None):
         raise _broken("not a COSE_Sign1 envelope", 1)
     if len(cose) - len(payload or b"") > MAX_OVERHEAD:
-        raise TooLargeError("headers are too large", expected=f"at most {MAX_OVERHEAD} bytes")
+        raise TooLargeError("the headers are too large", expected=f"at most {MAX_OVERHEAD} bytes")
     start = 2 + len(_head(len(protected)))  # tag, array, head
     signed = _decode(protected, start)
     _labels(signed, protected, start)
@@ -181,7 +183,7 @@ def take_apart(cose: bytes) -> EnvelopeParts:
     if not signed.keys().isdisjoint(unprotected):
         raise _broken("a header is in both maps", start)
     if CRIT in signed or CRIT in unprotected:
-        raise UnsupportedError("the signature has headers that must be understood", field="/crit")
+        raise UnsupportedError("the signature has critical headers", field="/crit")
     return EnvelopeParts(protected, signed, unprotected, payload, signature, start)
 
 
@@ -189,9 +191,9 @@ def _sign1(parts: EnvelopeParts) -> Sign1:
     kid, content, at = parts.signed.get(KID), parts.signed.get(CONTENT_TYPE), parts.at
     alg = algorithm_of(parts.signed, at)
     if not isinstance(kid, bytes | str):
-        raise _broken("the signer's DID is not signed", at)
+        raise _broken("the signer's DID is not among the signed headers", at)
     if not isinstance(content, str | int | None) or isinstance(content, bool):
-        raise _broken("the content type is none", at)
+        raise _broken("the content type is not valid", at)
     iat = issued_at(parts)
     try:
         text = kid if isinstance(kid, str) else kid.decode("ascii")
@@ -203,17 +205,17 @@ def _sign1(parts: EnvelopeParts) -> Sign1:
 
 
 def algorithm_of(signed: Mapping[Any, Any], at: int = 0) -> int:
-    """The number of the algorithm in signed headers."""
+    """Return the number of the algorithm in signed headers."""
     alg = signed.get(ALG)
     if alg is None:
-        raise _broken("the algorithm is not signed", at)
+        raise _broken("the algorithm is not among the signed headers", at)
     if not isinstance(alg, int):
-        raise UnsupportedError("no such signature algorithm", expected="-8, -19 or -7")
+        raise UnsupportedError("unknown signature algorithm", expected="-8, -19 or -7")
     return alg
 
 
 def issued_at(parts: EnvelopeParts) -> int | None:
-    """When it was signed, as the signer says: signed with the rest (RFC 9597), or beside it."""
+    """Return the time by the signer: a signed header (RFC 9597), or an unsigned one."""
     claims = parts.signed.get(CWT_CLAIMS)
     if isinstance(claims, Mapping) and CWT_IAT in claims:
         iat, at = claims[CWT_IAT], parts.at
@@ -227,29 +229,29 @@ def issued_at(parts: EnvelopeParts) -> int | None:
 
 
 def _decode(data: bytes, at: int) -> Any:
-    """One value and nothing behind it, in deterministic encoding, without tags."""
+    """Decode one value in deterministic encoding, without tags, and no bytes after it."""
     try:
         size = _core.extent(_CBOR_BLOB + data)
     except OmsError as error:
         where = at + max((error.offset or 0) - len(_CBOR_BLOB), 0)
         raise _broken("not CBOR in deterministic encoding", where) from None
-    assert size is not None  # only of sealed blobs
+    assert size is not None  # sealed blobs only
     if (size := size - len(_CBOR_BLOB)) != len(data):
         raise _broken("bytes follow the envelope", at + size)
     try:
         return cbor2.loads(data)
     except (ValueError, TypeError, cbor2.CBORDecodeError):
-        raise _broken("not CBOR that can be read", at) from None
+        raise _broken("CBOR that cannot be read", at) from None
 
 
 def _labels(headers: Any, data: bytes, at: int) -> None:
-    """Refuse a header map that says a thing twice, or by a name that is no label."""
+    """Refuse a header map with duplicates or invalid labels."""
     if not isinstance(headers, Mapping) or not _MAP <= data[0] <= _MAP + _MAX_ENTRIES:
-        raise _broken("not a map of headers", at)
+        raise _broken("expected a map of headers", at)
     if len(headers) != data[0] - _MAP:  # of equal keys, cbor2 keeps the last
-        raise _broken("a header is there twice", at)
+        raise _broken("a header occurs twice", at)
     if not all(type(label) in (int, str) for label in headers):
-        raise _broken("a header without a label", at)
+        raise _broken("a header has no valid label", at)
 
 
 def _broken(message: str, at: int) -> CorruptError:
@@ -261,11 +263,11 @@ _MAX_TIME = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """A signature that holds.
+    """A valid signature.
 
     Attributes:
-        signer: the DID whose key made it.
-        iat: when, in epoch seconds, as the signer says. Nothing proves it.
+        signer: The DID whose key made it.
+        iat: The signer's claim of the time, in epoch seconds. Nothing proves it.
     """
 
     signer: str
@@ -274,14 +276,14 @@ class Proof:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A grain whose signature holds.
+    """A grain with a valid signature.
 
     Attributes:
-        grain: with the signed bit set.
-        signer: the DID whose key signed it.
-        iat: when, in epoch seconds, as the signer says. Nothing proves it.
-        author_matches: whether the signer is the grain's ``author_did``; None if it names none.
-        envelope: the bytes that were verified.
+        grain: The grain, with the signed bit set.
+        signer: The DID whose key signed it.
+        iat: The signer's claim of the time, in epoch seconds. Nothing proves it.
+        author_matches: Whether the signer is the grain's ``author_did``; None if it names none.
+        envelope: The verified bytes.
     """
 
     grain: Grain
@@ -292,17 +294,17 @@ class Signed:
 
     @classmethod
     def of(cls, grain: Grain, proof: Proof, envelope: bytes) -> Signed:
-        """Put together what was verified."""
+        """Make a result of verified parts."""
         author = grain.get("author_did")
         matches = None if author is None else author == proof.signer
         return cls(grain, proof.signer, proof.iat, matches, envelope)
 
 
 def with_signed_bit(grain: Grain) -> Grain:
-    """The grain as it is signed: the signed bit set, and so with another address.
+    """Return the grain to sign: with the signed bit set, and so with another address.
 
     Raises:
-        OmsError: the blob is not one that the writer would write.
+        OmsError: The blob is not one that the writer would write.
     """
     flagged = _flagged(grain.blob, 0)
     return grain if flagged == grain else flagged
@@ -312,32 +314,35 @@ def sign(grain: Grain | bytes, signer: Signer, *, iat: int | None = None) -> byt
     """Sign a grain. Spec: OMS §9.
 
     Args:
-        grain: the grain, or its blob. The signed bit is set first; the address of what is signed
-            is that of ``with_signed_bit(grain)``. A sealed blob must have the bit already, since
-            its key covers the header.
-        signer: who signs.
-        iat: when, in epoch seconds; now, if not given.
+        grain: The grain, or its blob. The signed bit is set first; the signed address is that of
+            ``with_signed_bit(grain)``. A sealed blob must have the bit already, since its key
+            covers the header.
+        signer: The signer.
+        iat: The time in epoch seconds; by default now.
 
     Returns:
         The envelope: COSE_Sign1 with the blob in it.
 
     Raises:
-        SignatureError: the signer gave no signature that holds.
-        SignedMismatchError: a sealed blob without the signed bit.
-        OmsError: any refusal of the format.
+        SignatureError: The signer returned no valid signature.
+        SignedMismatchError: A sealed blob has no signed bit.
+        OmsError: Any refusal of the format.
     """
     blob = grain.blob if isinstance(grain, Grain) else as_bytes(grain)
     header = read_header(blob)
     if header.encrypted:
         if not header.signed:
-            raise SignedMismatchError("a grain gets its signed bit before it is sealed", offset=1)
+            raise SignedMismatchError(
+                "a sealed grain without the signed bit cannot be signed; set it before sealing",
+                offset=1,
+            )
     else:
         blob = _flagged(blob, 0).blob
     return write(signer, blob, content_type=_content_type(blob), iat=issued(iat, int(time.time())))
 
 
 def issued(iat: int | None, default: int | None) -> int | None:
-    """The time of a signature, checked."""
+    """Check the time of a signature."""
     if iat is None:
         return default
     if type(iat) is not int or not 0 <= iat <= _MAX_TIME:
@@ -351,20 +356,20 @@ def verify_signed(
     """Verify a signed grain: parse, DID, key, signature, then the address. Spec: OMS §9.
 
     Args:
-        envelope: COSE_Sign1 with a blob in it.
-        resolver: finds the key of a DID that is no did:key. Without one, such DIDs are refused.
-        address: what the grain's address must be, if that is known.
+        envelope: A COSE_Sign1 with a blob as payload.
+        resolver: Finds the key of a DID other than did:key. Without one, such DIDs are refused.
+        address: The expected address, if it is known.
 
     Returns:
         The grain; `open_signed` also returns the signer.
 
     Raises:
-        SignatureError: the signature does not hold.
-        DidError: the signer's DID is malformed, or no key was found for it.
-        SignedMismatchError: no envelope around a signed blob, or one around an unsigned blob.
-        IntegrityError: the grain has another address.
-        CorruptError: the envelope is none, or not as the grain within says.
-        OmsError: any refusal of the format.
+        SignatureError: The signature is not valid.
+        DidError: The signer's DID is malformed, or no key was found for it.
+        SignedMismatchError: No envelope around a signed blob, or one around an unsigned blob.
+        IntegrityError: The grain has another address.
+        CorruptError: The envelope is malformed, or contradicts its grain.
+        OmsError: Any refusal of the format.
     """
     return open_signed(envelope, resolver=resolver, address=address).grain
 
@@ -372,7 +377,7 @@ def verify_signed(
 def open_signed(
     envelope: bytes, *, resolver: Resolver | None = None, address: str | None = None
 ) -> Signed:
-    """Verify a signed grain as `verify_signed` does, and tell who signed it."""
+    """Verify a signed grain as `verify_signed` does, and return it with its signer."""
     envelope = as_bytes(envelope)
     blob, proof = prove(envelope, resolver=resolver)
     if address is not None:
@@ -382,15 +387,15 @@ def open_signed(
 
 
 def prove(envelope: bytes, *, resolver: Resolver | None = None) -> tuple[bytes, Proof]:
-    """Verify the signature of an envelope, and look no further than the blob's header.
+    """Verify the signature of an envelope, without reading beyond the blob's header.
 
-    For sealed grains, whose signature can be checked by those who cannot open them.
+    For sealed grains: their signature can be checked without the key.
 
     Returns:
-        The blob, and whose signature it has.
+        The blob, and its signature.
 
     Raises:
-        OmsError: as for `verify_signed`.
+        OmsError: As for `verify_signed`.
     """
     envelope = as_bytes(envelope)
     if envelope[:1] == b"\x01" and len(envelope) > 1 and envelope[1] & SIGNED_BIT:
@@ -398,13 +403,13 @@ def prove(envelope: bytes, *, resolver: Resolver | None = None) -> tuple[bytes, 
     message = read(envelope)
     blob = message.payload
     if blob is None:
-        raise CorruptError("the envelope is empty", expected="a blob in it")
+        raise CorruptError("the envelope is empty", expected="a blob as its payload")
     if not read_header(blob).signed:
         at = envelope.find(blob)
         raise SignedMismatchError("an envelope around an unsigned blob", offset=at)
     # Without it a signature over a file could pass for one over the grain in that file.
     if message.content_type != (expected := _content_type(blob)):
-        raise CorruptError("the content type is not that of the blob", expected=expected)
+        raise CorruptError("the content type does not match the blob", expected=expected)
     message.check(blob, b"", resolver)
     return blob, Proof(str(message.did), message.iat)
 
@@ -414,7 +419,7 @@ def _content_type(blob: bytes) -> str:
 
 
 def _flagged(blob: bytes, at: int) -> Grain:
-    """A grain with the signed bit set, read and checked as if the bit were not there."""
+    """Read and check a grain with the signed bit as if the bit were not set."""
     bare = blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:]
     try:
         (version, flags, *rest), name, notes = _core.check(bare)
@@ -429,7 +434,7 @@ def _flagged(blob: bytes, at: int) -> Grain:
     return checked_grain(blob, header, name, notes, fields)
 
 
-#: What the core reads of a blob: name of the type, warnings, fields.
+#: The core's result for a blob: name of the type, warnings, fields.
 _Parts = tuple[str | None, Sequence[str], Mapping[str, Any]]
 
 
@@ -439,11 +444,12 @@ def prove_many(
     """Verify the signature of each envelope, as `prove` does.
 
     Args:
-        envelopes: COSE_Sign1 with a blob in each.
-        resolver: finds the key of a DID that is no did:key. It is called here, one by one.
+        envelopes: COSE_Sign1 with a blob as payload.
+        resolver: Finds the key of a DID other than did:key. It is called in this thread, one call
+            at a time.
 
     Returns:
-        In their order: the blob, and whose signature it has; or why it is refused.
+        In their order: the blob and its signature, or the refusal.
     """
     given = [as_bytes(envelope) for envelope in envelopes]
     verdicts = zip(given, _core.prove_many(given), strict=True)
@@ -459,7 +465,7 @@ def _judged(
         blob, signer, iat = verdict
         return blob, Proof(signer, iat)
     if verdict is False:
-        return SignatureError("the signature does not hold")
+        return SignatureError("the signature is not valid")
     try:
         return prove(envelope, resolver=resolver)
     except OmsError as error:
@@ -486,24 +492,24 @@ def open_many(
     resolver: Resolver | None = None,
     errors: Literal["raise", "collect"] = "raise",
 ) -> list[Signed] | list[Signed | OmsError]:
-    """Verify many signed grains in full, as `open_signed` does, and tell who signed them.
+    """Verify many signed grains in full, as `open_signed` does.
 
     Args:
-        envelopes: COSE_Sign1 with a blob in each.
-        resolver: finds the key of a DID that is no did:key.
-        errors: "raise" refuses all for one; "collect" gives the refusal in the place of each that
-            is not good.
+        envelopes: COSE_Sign1 with a blob as payload.
+        resolver: Finds the key of a DID other than did:key.
+        errors: "raise" stops at the first refusal; "collect" returns each refusal in the place of
+            its grain.
 
     Returns:
-        What is in them, in their order.
+        The signed grains, in their order.
 
     Raises:
-        OmsError: the first refusal, with errors="raise"; as for `verify_signed`.
+        OmsError: The first refusal, with errors="raise"; as for `verify_signed`.
 
     Spec: OMS §9
     """
     if errors not in ("raise", "collect"):
-        raise SchemaError("unknown way to treat errors", expected='"raise" or "collect"')
+        raise SchemaError("unknown value of errors", expected='"raise" or "collect"')
     given = [as_bytes(envelope) for envelope in envelopes]
     proved = prove_many(given, resolver=resolver)
     blobs = [bare(one[0]) for one in proved if not isinstance(one, OmsError)]
@@ -530,7 +536,7 @@ def open_many(
 def _opened(
     envelope: bytes, blob: bytes, proof: Proof, parts: _Parts | OmsError
 ) -> Signed | OmsError:
-    """A proved grain of the parts that the core has read, as if its signed bit were not there."""
+    """Make a proved grain of the core's parts, which were read without its signed bit."""
     if isinstance(parts, OmsError):
         if parts.offset is not None:
             parts.offset += envelope.find(blob)
@@ -543,7 +549,7 @@ def _opened(
 
 
 def envelopes(data: bytes) -> Iterator[bytes]:
-    """Cut concatenated envelopes; what is no envelope is yielded as the last of them."""
+    """Split concatenated envelopes; an invalid rest is yielded as the last of them."""
     at = 0
     while at < len(data):
         size = _extent(data, at)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signatures apart from what they sign: of files, and of those who agree to a supersession.
+"""Detached signatures: of files, and of co-signers of a supersession.
 
-The payload of the COSE_Sign1 is nil; the verifier brings the data. Spec: RFC 9052 §4.1.
+The payload of the COSE_Sign1 is nil; the verifier supplies the data. Spec: RFC 9052 §4.1.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from omsgrain.errors import CorruptError, DidError, OmsError, RangeError, Signat
 from omsgrain.grain import Grain
 from omsgrain.header import as_bytes
 
-#: Entries of supersession_auth that are looked at; each costs a verification.
+#: The most entries of supersession_auth; each costs a verification.
 MAX_ENTRIES = 256
 
 
@@ -35,19 +35,19 @@ def sign_detached(
     *,
     iat: int | None = None,
 ) -> bytes:
-    """Sign data that stay where they are.
+    """Sign data with a detached signature.
 
     Args:
-        data: what is signed. It is copied once, since a signature is made over one piece.
-        signer: who signs.
-        external_aad: signed too; the verifier must bring the same.
-        iat: when, in epoch seconds; left out, if not given.
+        data: The data. It is copied once, since a signature covers one piece.
+        signer: The signer.
+        external_aad: Further signed bytes; the verifier must supply the same.
+        iat: The time in epoch seconds; by default left out.
 
     Returns:
         A COSE_Sign1 without payload.
 
     Raises:
-        SignatureError: the signer gave no signature that holds.
+        SignatureError: The signer returned no valid signature.
         RangeError: iat is not a time.
     """
     iat = issued(iat, None)
@@ -61,21 +61,21 @@ def verify_detached(
     *,
     resolver: Resolver | None = None,
 ) -> Proof:
-    """Verify a signature over data that are elsewhere.
+    """Verify a detached signature.
 
     Args:
-        signature: a COSE_Sign1 without payload.
-        data: what was signed.
-        external_aad: as when it was signed.
-        resolver: finds the key of a DID that is no did:key.
+        signature: A COSE_Sign1 without payload.
+        data: The signed data.
+        external_aad: As for signing.
+        resolver: Finds the key of a DID other than did:key.
 
     Returns:
-        Who signed.
+        The signer, and its claim of the time.
 
     Raises:
-        SignatureError: the signature does not hold.
-        DidError: the signer's DID is malformed, or no key was found for it.
-        CorruptError: no COSE_Sign1, or one with a payload.
+        SignatureError: The signature is not valid.
+        DidError: The signer's DID is malformed, or no key was found for it.
+        CorruptError: Not a COSE_Sign1, or one with a payload.
     """
     message = _read(as_bytes(signature))
     message.check(data, external_aad, resolver)
@@ -85,32 +85,32 @@ def verify_detached(
 def _read(signature: bytes) -> cose.Sign1:
     message = cose.read(signature)
     if message.payload is not None:
-        raise CorruptError("the signature has a payload of its own", expected="nil")
+        raise CorruptError("the signature is not detached: it has a payload", expected="nil")
     return message
 
 
 def co_sign(claim: bytes, old_address: str, signer: Signer) -> bytes:
-    """An entry of ``supersession_auth``: leave for one supersession. Spec: OMS §23.2.
+    """Make an entry of ``supersession_auth``: consent to one supersession. Spec: OMS §23.2.
 
     Args:
-        claim: what the superseding grain claims, from `omsgrain.policy.claim`.
-        old_address: of the grain that is to be superseded.
-        signer: who agrees.
+        claim: The claim of the superseding grain, from `omsgrain.policy.claim`.
+        old_address: The address of the grain to supersede.
+        signer: The co-signer.
 
     Raises:
-        HashFormatError, HashLengthError: the address is none.
-        SignatureError: the signer gave no signature that holds.
+        HashFormatError, HashLengthError: The address is malformed. SignatureError: The signer
+        returned no valid signature.
     """
     return sign_detached(claim, signer, external_aad=_core.parse_address(old_address))
 
 
 @dataclass(frozen=True, slots=True)
 class CoSigners:
-    """Who agrees to a supersession.
+    """The co-signers of a supersession.
 
     Attributes:
-        keys: of each DID of which an entry holds, the key that verified it, as a did:key.
-        refused: position and refusal of the entries that do not hold.
+        keys: For each DID with a valid entry, the key that verified it, as a did:key.
+        refused: Position and refusal of each invalid entry.
     """
 
     keys: Mapping[str, str]
@@ -118,7 +118,7 @@ class CoSigners:
 
     @property
     def dids(self) -> frozenset[str]:
-        """DIDs of which an entry holds, each once."""
+        """DIDs with a valid entry, each once."""
         return frozenset(self.keys)
 
 
@@ -133,27 +133,27 @@ def check_co_signers(
     """Verify every entry of a grain's ``supersession_auth``. Spec: OMS §23.2.
 
     Args:
-        new: the superseding grain.
-        claim: what it claims, from `omsgrain.policy.claim`.
-        old_address: of the grain that is to be superseded.
-        resolver: finds the key of a DID that is no did:key.
-        authorized: whose entries count. Others are refused unread, and the resolver is not asked
-            for them: who wrote the grain could send it anywhere.
+        new: The superseding grain.
+        claim: Its claim, from `omsgrain.policy.claim`.
+        old_address: The address of the grain to supersede.
+        resolver: Finds the key of a DID other than did:key.
+        authorized: The DIDs whose entries count. Other entries are refused without a call of the
+            resolver: the author of the grain could choose the host to look up.
 
     Returns:
-        The distinct DIDs of the entries that hold, and why others do not.
+        The distinct DIDs of the valid entries, and the refusals of the others.
 
     Raises:
-        HashFormatError, HashLengthError: the address is none.
-        RangeError: more entries than anyone needs.
+        HashFormatError, HashLengthError: The address is malformed. RangeError: There are too many
+        entries.
     """
     digest = _core.parse_address(old_address)
     entries = new.get("supersession_auth")
-    if not isinstance(entries, list):  # absent; an opaque grain can have anything there
+    if not isinstance(entries, list):  # absent; an opaque grain can have any value there
         entries = []
     if len(entries) > MAX_ENTRIES:
         raise RangeError(
-            "too many signatures to look at",
+            "too many signatures",
             field="/supersession_auth",
             expected=f"at most {MAX_ENTRIES}",
             found=str(len(entries)),
@@ -167,7 +167,7 @@ def check_co_signers(
             message = _read(entry)
             did = str(message.did)
             if authorized is not None and did not in authorized:
-                raise DidError("the signer is not among those who may agree")
+                raise DidError("the signer is not one of the authorized co-signers")
             if did not in keys:
                 keys[did] = from_key(message.check(claim, digest, resolver))
         except OmsError as error:
@@ -184,9 +184,9 @@ def co_signers(
     *,
     authorized: Collection[str] | None = None,
 ) -> frozenset[str]:
-    """The distinct DIDs that agree to a supersession; entries that do not hold do not count.
+    """Return the distinct DIDs that agree to a supersession; invalid entries do not count.
 
-    `check_co_signers` also says why.
+    `check_co_signers` also returns the refusals.
     """
     return check_co_signers(new, claim, old_address, resolver, authorized=authorized).dids
 
@@ -195,20 +195,20 @@ SUFFIX = ".sig"
 
 
 def signature_path(path: str | Path) -> Path:
-    """Where the signature of a file is looked for."""
+    """Return the path of a file's signature."""
     path = Path(path)
     return path.with_name(path.name + SUFFIX)
 
 
 def beside(path: str | Path) -> bytes | None:
-    """The signature in FILE.sig, or the beginning of what is too large for one.
+    """Return the signature in FILE.sig, or the beginning of a file that is too large.
 
-    None without one.
+    None if there is none.
     """
     found = signature_path(path)
     if not os.path.lexists(found):
         return None
-    if found.exists() and not found.is_file():  # a pipe has no end
+    if found.exists() and not found.is_file():  # a pipe may never end
         raise SignatureError("not a signature", rule="signature_invalid", expected="a file")
     with found.open("rb") as stream:
         return stream.read(MAX_OVERHEAD + 1)
@@ -217,19 +217,19 @@ def beside(path: str | Path) -> bytes | None:
 def sign_file(path: str | Path, signer: Signer, *, iat: int | None = None) -> bytes:
     """Sign all bytes of a file: a container, a bundle, anything.
 
-    Memory is needed for the whole file, since Ed25519 signs one piece.
+    The whole file is read into memory, since Ed25519 signs one piece.
 
     Args:
-        path: the file.
-        signer: who signs.
-        iat: when, in epoch seconds; left out, if not given.
+        path: The file.
+        signer: The signer.
+        iat: The time in epoch seconds; by default left out.
 
     Returns:
         A detached COSE_Sign1.
 
     Raises:
-        SignatureError: the signer gave no signature that holds.
-        OSError: the file cannot be read.
+        SignatureError: The signer returned no valid signature.
+        OSError: The file cannot be read.
     """
     with mapped(path) as data:
         return sign_detached(data, signer, iat=iat)
@@ -245,18 +245,18 @@ def verify_file(
     """Verify the signature over all bytes of a file.
 
     Args:
-        path: the file.
-        signature: a detached COSE_Sign1; that in ``NAME.sig``, if not given.
-        signer: the DID that must have signed it; without one, anybody may have.
-        resolver: finds the key of a DID that is no did:key.
+        path: The file.
+        signature: A detached COSE_Sign1; by default that in ``NAME.sig``.
+        signer: The DID that must have signed it; by default any.
+        resolver: Finds the key of a DID other than did:key.
 
     Returns:
-        Who signed.
+        The signer, and its claim of the time.
 
     Raises:
-        SignatureError: the signature does not hold, or another key made it.
-        OmsError: as for `verify_detached`.
-        OSError: a file cannot be read.
+        SignatureError: The signature is not valid, or another key made it.
+        OmsError: As for `verify_detached`.
+        OSError: A file cannot be read.
     """
     if signature is None:
         signature = signature_path(path).read_bytes()
@@ -264,7 +264,7 @@ def verify_file(
         proof = verify_detached(signature, data, resolver=resolver)
     if signer not in (None, proof.signer):
         raise SignatureError(
-            "the file is signed by somebody else",
+            "the file is signed by another DID",
             rule="signature_untrusted",
             expected=signer,
             found=proof.signer,
@@ -277,7 +277,7 @@ def signer_of(
     trust: Trust | None = None,
     resolver: Resolver | None = None,
 ) -> str | None:
-    """Return the signer of every byte of some files, by the signatures beside them."""
+    """Return the common signer of all bytes of some files, by the signatures next to them."""
     found = {_signer(path, data, trust, resolver) for path, data in parts}
     return found.pop() if len(found) == 1 else None
 
@@ -300,7 +300,7 @@ def _signer(
 
 @contextmanager
 def mapped(path: str | Path) -> Iterator[memoryview]:
-    """The bytes of a file, read as they are needed."""
+    """Yield the bytes of a file, read on demand."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_size == 0:  # nothing to map; a pipe is read instead
             yield memoryview(file.read())

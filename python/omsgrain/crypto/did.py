@@ -4,7 +4,8 @@
     did:key:z6Mk...          z, then base58btc of: varint multicodec, public key
     did:web:example.com      looked up by a resolver that the caller passes
 
-A did:key is its own proof. Anything else is asked of the resolver; nothing here opens a socket.
+A did:key contains its public key. For any other DID the resolver is called; nothing here opens a
+socket.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ __all__ = [
 ]
 
 PublicKey = Ed25519PublicKey | EllipticCurvePublicKey
-#: Gives the public key of a DID, as an object of `cryptography` or as a did:key. It is given the
-#: text as the signer wrote it, with the fragment that names one of several keys.
+#: Returns the public key of a DID, as an object of `cryptography` or as a did:key. Its argument is
+#: the signer's text, with the fragment that selects one of several keys.
 Resolver = Callable[[str], PublicKey | str]
 
 MAX_LENGTH = 512
 _MAX_KEY = 64  # characters of a multibase key; 35 bytes take 49
-_REMEMBERED = 1024  # did:keys whose public keys are kept
+_REMEMBERED = 1024  # cached public keys of did:keys
 
 _DID = re.compile(r"did:([a-z0-9]+):([A-Za-z0-9._:%-]*[A-Za-z0-9._-])(?:#([A-Za-z0-9._:%-]+))?")
 _ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
@@ -59,8 +60,8 @@ class Did:
 
     Attributes:
         method: "key", "web", or another.
-        id: what the method says about.
-        fragment: names one key of several, if it is there.
+        id: The part after the method.
+        fragment: Selects one of several keys, if present.
     """
 
     method: str
@@ -68,12 +69,12 @@ class Did:
     fragment: str | None = None
 
     def __str__(self) -> str:
-        """The DID itself, without fragment: whose signature it is."""
+        """Return the DID itself, without fragment."""
         return f"did:{self.method}:{self.id}"
 
 
 def parse(text: str) -> Did:
-    """Take a DID apart."""
+    """Split a DID into its parts."""
     if len(text) > MAX_LENGTH:
         raise DidError("a DID is too long", expected=f"at most {MAX_LENGTH} characters")
     match = _DID.fullmatch(text)
@@ -81,12 +82,12 @@ def parse(text: str) -> Did:
         raise DidError("not a DID", expected="did:method:id")
     method, name, fragment = match.groups()
     if method == "key" and fragment not in (None, name):
-        raise DidError("a did:key has one key, which its fragment repeats")
+        raise DidError("a did:key has one key, and its fragment must repeat it")
     return Did(method, name, fragment)
 
 
 def from_key(key: PublicKey) -> str:
-    """The did:key of a public key."""
+    """Return the did:key of a public key."""
     if isinstance(key, Ed25519PublicKey):
         raw = key.public_bytes_raw()
         _refuse_weak(raw)
@@ -94,11 +95,11 @@ def from_key(key: PublicKey) -> str:
     if isinstance(key, EllipticCurvePublicKey) and isinstance(key.curve, SECP256R1):
         point = key.public_bytes(Encoding.X962, PublicFormat.CompressedPoint)
         return "did:key:z" + _base58(_P256 + point)
-    raise DidError("no DID for a key of this kind", expected="Ed25519 or P-256")
+    raise DidError("no did:key for a key of this kind", expected="Ed25519 or P-256")
 
 
 def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
-    """The public key of a DID."""
+    """Return the public key of a DID."""
     did = parse(text)
     if did.method == "key":
         return from_multibase(did.id)
@@ -108,12 +109,12 @@ def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
         key = resolver(text)
     except OmsError:
         raise
-    except Exception as error:  # whatever a caller's code raises, the DID was not resolved
+    except Exception as error:  # any error of a caller's code means that the DID was not resolved
         raise DidError("the resolver failed", found=type(error).__name__) from error
     if isinstance(key, str):
         named = parse(key)
         if named.method != "key":
-            raise DidError("the resolver gave another name", expected="a key or a did:key")
+            raise DidError("the resolver returned another DID", expected="a key or a did:key")
         return from_multibase(named.id)
     from_key(key)  # refuses a key of another kind
     return key
@@ -121,7 +122,7 @@ def resolve(text: str, resolver: Resolver | None = None) -> PublicKey:
 
 @lru_cache(_REMEMBERED)
 def from_multibase(text: str) -> PublicKey:
-    """The public key in the text after ``did:key:``, which is also a Multikey."""
+    """Return the public key in the text after ``did:key:``, which is also a Multikey."""
     if text[:1] != "z" or len(text) > _MAX_KEY:
         raise DidError("not a key in base58btc", expected=f"z and up to {_MAX_KEY - 1} characters")
     data = _unbase58(text[1:])
@@ -138,10 +139,10 @@ def from_multibase(text: str) -> PublicKey:
 
 
 def _refuse_weak(key: bytes) -> None:
-    """Refuse what is no point of Ed25519, or one under which anybody can sign.
+    """Refuse a key that is not a point of Ed25519, or that has a small order.
 
-    OpenSSL takes y modulo p, and any sign. But two spellings of a key would be two names of it,
-    and under a point of small order anybody makes signatures, without a private key.
+    OpenSSL accepts y modulo p, and any sign. But two spellings of a key would be two DIDs of it.
+    And under a point of small order, signatures can be made without a private key.
     """
     y = int.from_bytes(key, "little") & (1 << 255) - 1
     y2 = y * y % _P
@@ -151,11 +152,11 @@ def _refuse_weak(key: bytes) -> None:
         raise DidError("not a point of Ed25519")
     # Order 1 and 2: y = ±1. Order 4: y = 0. Order 8: doubling gives y = 0, so d y⁴ + 2 y² = 1.
     if y2 in (0, 1) or (_D * y2 * y2 + 2 * y2 - 1) % _P == 0:
-        raise DidError("a key of small order, under which anybody can sign")
+        raise DidError("a key of small order, which verifies forged signatures")
 
 
 def _base58(data: bytes) -> str:
-    """The data, which begin with no zero byte, in base58btc."""
+    """Encode data, which begin with no zero byte, in base58btc."""
     number, text = int.from_bytes(data, "big"), ""
     while number:
         number, digit = divmod(number, 58)
@@ -167,7 +168,7 @@ def _unbase58(text: str) -> bytes:
     number = 0
     for letter in text:
         digit = _DIGITS.get(letter)
-        # A leading 1 is a zero byte, and no multicodec of ours begins so.
+        # A leading 1 is a zero byte, and none of our multicodecs begins with one.
         if digit is None or (digit == 0 and number == 0):
             raise DidError("not a key in base58btc", expected="its 58 letters and digits")
         number = number * 58 + digit

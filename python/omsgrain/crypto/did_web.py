@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An example of a resolver: did:web, looked up over HTTPS.
+"""An example of a resolver: did:web over HTTPS.
 
-Nothing here runs unless it is passed to a verification:
+It runs only if you pass it to a verification:
 
     verify_signed(envelope, resolver=WebResolver())
 
-The signer chooses what is looked up, so the name must not lead into the verifier's network:
-only public addresses, the very address that was checked, no redirects, no proxies, a limit on
-size and on time. Spec: did:web method, DID Core §5.
+The signer chooses the host, so the host must not be in the verifier's network. The resolver
+connects only to public addresses, to the very address that it checked, without redirects and
+proxies, and with limits on size and time. Spec: did:web method, DID Core §5.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omsgrain.crypto.did import Did, PublicKey, from_multibase, parse
 from omsgrain.crypto.signers import public_from_jwk
 from omsgrain.errors import DidError, UnsupportedError
 
-#: Gives the document at a URL.
+#: Returns the document at a URL.
 Fetch = Callable[[str], bytes]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -43,9 +43,9 @@ _HOST = re.compile(
 )
 _SEGMENT = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]+")
 _GLOBAL_V6 = ipaddress.IPv6Network("2000::/3")  # the rest is local, mapped or translated
-#: The blocks of IANA's special-purpose address registries, whatever Python's tables say: those
-#: differ from version to version. Blocks that can be reached from anywhere are here too: no host
-#: with a name lives in a protocol's anycast block.
+#: The blocks of IANA's special-purpose address registries, since Python's tables differ from
+#: version to version. Globally reachable blocks are here too: no named host has an address in a
+#: protocol's anycast block.
 _SPECIAL = tuple(
     map(
         ipaddress.ip_network,
@@ -61,10 +61,10 @@ _SPECIAL = tuple(
 
 
 class WebResolver:
-    """Looks up a did:web, and remembers what it found.
+    """Looks up did:web DIDs, and caches the keys.
 
-    A DID with several keys for assertions needs a fragment that names one of them. Failures are
-    not remembered.
+    A DID with several keys for assertions needs a fragment that selects one. Failures are not
+    cached.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class WebResolver:
         self._lock = threading.Lock()
 
     def __call__(self, text: str) -> PublicKey:
-        """The public key of a did:web."""
+        """Return the public key of a did:web."""
         did = parse(text)
         url = document_url(did)
         now = self._clock()
@@ -93,27 +93,27 @@ class WebResolver:
         key = key_in(self._fetch(url), did)
         with self._lock:
             self._keys.pop(text, None)
-            while len(self._keys) >= _REMEMBERED:  # the oldest goes
+            while len(self._keys) >= _REMEMBERED:  # remove the oldest
                 del self._keys[next(iter(self._keys))]
             self._keys[text] = (now, key)
         return key
 
 
 def document_url(did: Did) -> str:
-    """Where the document of a did:web is."""
+    """Return the URL of a did:web's document."""
     host, *path = did.id.split(":")
     match = _HOST.fullmatch(host)
     if did.method != "web" or match is None or not all(map(_SEGMENT.fullmatch, path)):
-        raise DidError("not a did:web that can be looked up", expected="the name of a host")
+        raise DidError("a did:web without a public host name", expected="the name of a host")
     if match[2] and int(match[2]) > _PORTS:
-        raise DidError("not a did:web that can be looked up", expected=f"a port up to {_PORTS}")
+        raise DidError("a did:web with an invalid port", expected=f"a port up to {_PORTS}")
     port = f":{match[2]}" if match[2] else ""
     where = "/".join(path) if path else ".well-known"
     return f"https://{match[1]}{port}/{where}/did.json"
 
 
 def key_in(document: bytes, did: Did) -> PublicKey:
-    """The key that a DID's document gives for assertions. Spec: DID Core §5.3.2."""
+    """Return the key for assertions in a DID's document. Spec: DID Core §5.3.2."""
     if len(document) > MAX_DOCUMENT:
         raise DidError("the DID's document is too large", expected=f"at most {MAX_DOCUMENT} bytes")
     try:
@@ -121,22 +121,22 @@ def key_in(document: bytes, did: Did) -> PublicKey:
     except (ValueError, RecursionError):
         raise DidError("the DID's document is not JSON") from None
     if not isinstance(values, dict) or values.get("id") != str(did):
-        raise DidError("the document is not the DID's")
+        raise DidError("the document belongs to another DID")
     methods = dict(_methods(values, str(did)))
     if did.fragment is not None:
         method = methods.get(f"{did}#{did.fragment}")
     elif len(methods) > 1:
-        raise DidError("the DID has several keys", expected="a fragment that names one")
+        raise DidError("the DID has several keys", expected="a fragment that selects one")
     else:
         method = next(iter(methods.values()), None)
     key = None if method is None else _key(method)
     if key is None:
-        raise DidError("the DID's document has no such key", expected="Ed25519 or P-256")
+        raise DidError("the DID's document does not have this key", expected="Ed25519 or P-256")
     return key
 
 
 def _methods(document: Mapping[str, Any], did: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The verification methods for assertions, by full id."""
+    """Yield the verification methods for assertions, by full id."""
     listed = dict(_named(document.get("verificationMethod"), did))
     uses = document.get("assertionMethod")
     for use in uses if isinstance(uses, list) else ():
@@ -164,15 +164,15 @@ def _key(method: Mapping[str, Any]) -> PublicKey | None:
 
 
 def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes:
-    """The document at an https URL of a public host, by httpx."""
+    """Return the document at an https URL of a public host, by httpx."""
     try:
         httpx: Any = import_module("httpx")
     except ImportError:
-        raise UnsupportedError("looking up a did:web needs httpx") from None
+        raise UnsupportedError("looking up a did:web needs the package httpx") from None
     parts = urlsplit(url)
     host, port = parts.hostname or "", parts.port or 443
-    # The connection goes to an address that was checked: a name can change its mind in between.
-    # Certificate and Host are those of the name.
+    # The connection uses a checked address: a second lookup of the name could return another.
+    # Certificate and Host header are those of the name.
     cut = _Cut(deadline)
     request = {
         "headers": {"Host": parts.netloc, "Accept-Encoding": "identity"},
@@ -198,17 +198,17 @@ def fetch_https(url: str, timeout: float = 5.0, deadline: float = 15.0) -> bytes
             if cut.over:
                 break
     found = type(failure).__name__
-    raise DidError("the DID's host did not answer", found=found) from failure
+    raise DidError("the DID's host did not respond", found=found) from failure
 
 
 class _Cut:
-    """Cuts a connection when its time is over.
+    """Cuts a connection after a deadline.
 
-    The time-outs of a connection restart with each byte, and its head can trickle for hours.
+    The time-outs of a connection restart with each byte, so a slow response could take hours.
     """
 
     def __init__(self, seconds: float) -> None:
-        self.over = seconds <= 0  # the time is over
+        self.over = seconds <= 0  # the deadline has passed
         self._stream: Any = None
         self._timer = threading.Timer(seconds, self._end)
         self._timer.daemon = True
@@ -220,7 +220,7 @@ class _Cut:
         self._timer.cancel()
 
     def trace(self, event: str, info: Mapping[str, Any]) -> None:
-        """Take note of a connection that was made; httpx calls this at each step."""
+        """Remember the new connection; httpx calls this at each step."""
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
             self._stream = info["return_value"]
             if self.over:
@@ -236,7 +236,9 @@ class _Cut:
 
 def _body(answer: Any, cut: _Cut) -> bytes:
     if answer.status_code != 200:
-        raise DidError("no document of the DID", found=f"status {answer.status_code}")
+        raise DidError(
+            "the host returned no document for the DID", found=f"status {answer.status_code}"
+        )
     data = b""
     for chunk in answer.iter_raw():
         data += chunk
@@ -246,11 +248,11 @@ def _body(answer: Any, cut: _Cut) -> bytes:
 
 
 def public_addresses(host: str, port: int) -> list[Address]:
-    """The addresses of a host, all of which are public."""
+    """Return the addresses of a host; all must be public."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        raise DidError("the DID's host is not known") from None
+        raise DidError("the name of the DID's host cannot be resolved") from None
     addresses = [ipaddress.ip_address(str(entry[4][0]).partition("%")[0]) for entry in found]
     if not addresses or not all(map(is_public, addresses)):
         raise DidError("the DID's host is not public")
@@ -258,7 +260,7 @@ def public_addresses(host: str, port: int) -> list[Address]:
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is one of the public network, and of a single host."""
+    """Whether an address belongs to the public network, and to a single host."""
     if not address.is_global or any(address in block for block in _SPECIAL):
         return False
     return address.version == 4 or address in _GLOBAL_V6

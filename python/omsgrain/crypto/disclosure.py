@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selective disclosure: a grain without some of its fields, proved by the whole. Spec: OMS §10.
+"""Selective disclosure: a grain without some of its fields. Spec: OMS §10.
 
-A disclosure is a view: the same fields, but of the hidden ones only the hashes. It has an address
-of its own, is not signed, and is not stored. The whole grain, or its signed envelope, proves it.
+A disclosure is a view: the same fields, with hashes of the hidden ones. It has its own address, is
+not signed, and is not stored. The whole grain, or its signed envelope, proves it.
 
     grain ── disclose ──▶ view ── reveal ──▶ view that shows more ── reveal ──▶ the grain again
       └───────────── check_disclosure ─────────────┘
@@ -40,28 +40,28 @@ from omsgrain.header import SIGNED_BIT, Header, as_bytes, read_header
 ELIDED, ORIGINAL = "_elided", "_disclosure_of"
 PREFIX = "sha256:"
 
-#: Unknown bytes from which on a value cannot be found by trying; one of fewer can, by its hash.
+#: With this many unknown bytes a value cannot be guessed; with fewer, its hash reveals it.
 ENOUGH = 16
-_NUMBER = 4  # bytes that a number or a time is counted as: those in use are soon tried
+_NUMBER = 4  # assumed bytes of a number or a time: usual values are quickly tried
 _PLAIN = re.compile(PLAIN_NAME)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d([Tt ][\d:.]+([Zz]|[+-][\d:]+)?)?")
 
 
 def is_view(grain: Grain) -> bool:
-    """Whether the grain says that it is a disclosure; `hidden` tells whether it is a sound one."""
+    """Whether the grain claims to be a disclosure; `hidden` checks it."""
     return ELIDED in grain.fields or ORIGINAL in grain.fields
 
 
 def hidden(view: Grain) -> tuple[dict[str, bytes], str]:
-    """What a disclosure hides, and of which grain it is one."""
+    """Return the hidden fields of a disclosure with their hashes, and the address of its grain."""
     fields = view.fields
     for name in (ELIDED, ORIGINAL):
         if name not in fields:
-            raise SchemaError("not a disclosure, which has this field", field=pointer(name))
+            raise SchemaError("only a disclosure has this field", field=pointer(name))
     elided, original = fields[ELIDED], fields[ORIGINAL]
     if not isinstance(elided, Mapping) or not elided:
-        raise SchemaError("a disclosure hides something", field=pointer(ELIDED))
-    # The core looks into a grain of the ten types, but not into an opaque one.
+        raise SchemaError("the disclosure hides no field", field=pointer(ELIDED))
+    # The core checks a grain of the ten types, but not an opaque one.
     if not isinstance(original, str):
         raise SchemaError("not an address", field=pointer(ORIGINAL), expected="a string")
     original = original.removeprefix(PREFIX)
@@ -86,12 +86,12 @@ def refuse_unless_elidable(name: str, where: str) -> None:
 
 
 def digest(name: str, value: Any) -> bytes:
-    """The hash of a field's value. Spec: OMS §10.1.1."""
+    """Return the hash of a field's value. Spec: OMS §10.1.1."""
     return hashlib.sha256(packed(name, value)).digest()
 
 
 def packed(name: str, value: Any) -> bytes:
-    """The canonical MessagePack of a field's value, as `Grain.fields` has it. Spec: OMS §4."""
+    """Return the canonical MessagePack of a field's value. Spec: OMS §4."""
     field = _field(name)
     if field is not None and field.nested is not None and isinstance(value, list):
         short = {row.name: row.short for row in registry.NESTED[field.nested]}
@@ -107,19 +107,19 @@ def _compact(short: Mapping[str, str], entry: Any) -> Any:
 
 
 def _in_order(value: Any) -> Any:
-    """Keys sorted at every level; code points sort as their UTF-8 bytes do."""
+    """Sort keys at every level; code points sort as their UTF-8 bytes do."""
     if isinstance(value, Mapping):
         return {key: _in_order(value[key]) for key in sorted(value)}
     return [_in_order(item) for item in value] if isinstance(value, list) else value
 
 
 def guessable(name: str, value: Any) -> bool:
-    """Whether a hidden value can be found by hashing all that it could be.
+    """Whether a hidden value can be found by hashing candidates.
 
-    The hash has no salt. So this is a yes or no, a number, a time, one of the usual values of its
-    field, or so short that fewer than 16 bytes of it are unknown; numbers and times count as four.
-    A no is no promise: names, addresses and whatever else is on a list can be tried one by
-    one, however long they are.
+    The hash has no salt. A value can be guessed if it is a yes or no, a number, a time, or a usual
+    value of its field. So can one with fewer than 16 unknown bytes, where numbers and times count
+    as four. False is no promise: names, addresses and other listed values can be tried one by one,
+    at any length.
     """
     field = _field(name)
     if field is not None and (value in field.enum or value in field.open_enum):
@@ -140,7 +140,7 @@ def _unknown(value: Any) -> int:
 
 
 def pointer(*names: str) -> str:
-    """A field's JSON pointer; a name that may be long or reveal something is not shown."""
+    """Return a field's JSON pointer; a name that may be long or personal is not shown."""
     return "".join("/" + (_escaped(name) if _PLAIN.fullmatch(name) else "…") for name in names)
 
 
@@ -164,14 +164,14 @@ def _parse(text: str, where: str) -> bytes:
 
 
 _NS_HASH = 3  # offset in the header
-_NO_NAMESPACE = (b"", b"shared")  # what other writers hash where there is no namespace
+_NO_NAMESPACE = (b"", b"shared")  # other writers hash this if there is no namespace
 
 
 def whole_grain(grain: Grain | bytes) -> Grain:
-    """The grain, read strictly whatever way it came."""
+    """Return the grain, read strictly."""
     blob = grain.blob if isinstance(grain, Grain) else as_bytes(grain)
     if read_header(blob).encrypted:
-        raise KeyMissingError("the grain is sealed; a disclosure is made of what it holds")
+        raise KeyMissingError("the grain is sealed; open it before making a disclosure")
     if not isinstance(grain, Grain):
         return Grain(blob)
     _core.check(bare(blob))  # it may have been read leniently
@@ -179,7 +179,7 @@ def whole_grain(grain: Grain | bytes) -> Grain:
 
 
 def hiding(fields: dict[str, Any], digests: Mapping[str, bytes], original: str) -> dict[str, Any]:
-    """The fields with the hashes of those that are hidden, if any are."""
+    """Return the fields with the hashes of hidden ones."""
     if not digests:
         return fields
     hashes = {name: PREFIX + value.hex() for name, value in digests.items()}
@@ -187,7 +187,7 @@ def hiding(fields: dict[str, Any], digests: Mapping[str, bytes], original: str) 
 
 
 def write(fields: Mapping[str, Any], header: Header, notes: Iterable[str] = ()) -> Grain:
-    """Encode the fields as a grain with this header has them; the notes become warnings."""
+    """Encode the fields with the settings of this header; the notes become warnings."""
     blob, _ = _core.encode(fields, _options(header))
     parts, name, said = _core.check(blob)
     return checked_grain(blob, parts, name, [*said, *notes], None)
@@ -205,12 +205,12 @@ def _options(header: Header) -> tuple[str, bool, int, bool, int | None, str]:
 
 
 def gives(fields: Mapping[str, Any], header: Header, blob: bytes) -> bool:
-    """Whether `reveal` would come back to these bytes."""
+    """Whether `reveal` would return these bytes."""
     return blob in variants(write(fields, header))
 
 
 def variants(grain: Grain) -> Iterator[bytes]:
-    """The blobs that have these fields: signed or not, and the three ways to have no namespace."""
+    """Yield the blobs with these fields: signed or not, and the three forms without namespace."""
     blobs = [grain.blob]
     if not grain.fields.get("namespace"):
         for name in _NO_NAMESPACE:
@@ -223,15 +223,15 @@ def variants(grain: Grain) -> Iterator[bytes]:
 
 @dataclass(frozen=True, slots=True)
 class Disclosed:
-    """What is known of a disclosure.
+    """The facts about a disclosure.
 
     Attributes:
-        view: the disclosure.
-        original: the address of the whole grain, as the view says.
-        hidden: the full names of the hidden fields.
-        verified: it was compared with the whole grain. False: only its own form was looked at,
-            and anybody can have written it.
-        proof: who signed the whole grain, if an envelope was given.
+        view: The disclosure.
+        original: The address of the whole grain, by the view.
+        hidden: The full names of the hidden fields.
+        verified: Whether it was compared with the whole grain. If False, only its form was
+            checked, and it may be forged.
+        proof: The signature of the whole grain, if an envelope was given.
     """
 
     view: Grain
@@ -244,22 +244,22 @@ class Disclosed:
 def disclose(grain: Grain | bytes, hide: Iterable[str]) -> Grain:
     """Make a view of a grain without some of its fields. Spec: OMS §10.1.
 
-    The view keeps the type name, encoding, compression and sensitivity of the grain: hiding the
-    tags must not make health data look public. A view of a view names the first grain.
+    The view keeps the type name, encoding, compression and sensitivity of the grain: a view with
+    hidden tags must not make health data look public. A view of a view names the first grain.
 
-    A hidden value that can be guessed gives an `OmsWarning`, which is in ``warnings`` too,
-    because the hash has no salt. So does a grain that cannot be put together again by `reveal`.
+    A hidden value that can be guessed gives an `OmsWarning`, also in ``warnings``, because the
+    hash has no salt. So does a grain that `reveal` cannot restore.
 
     Args:
-        grain: the grain, or its blob.
-        hide: full names of fields.
+        grain: The grain, or its blob.
+        hide: Full names of fields.
 
     Raises:
-        SchemaError: there is no such field, it may not be hidden, nothing is hidden, or the type
-            asks for more than is left.
-        KeyMissingError: the grain is sealed and was not opened.
-        TooLargeError: with the hashes it is larger than a grain may be.
-        OmsError: any refusal of the format.
+        SchemaError: There is no such field, it cannot be hidden, nothing is hidden, or a required
+            field would be missing.
+        KeyMissingError: The grain is sealed and was not opened.
+        TooLargeError: With the hashes it is larger than the limit of a grain.
+        OmsError: Any refusal of the format.
     """
     view, notes = _view_of(grain, hide)
     for note in notes:
@@ -268,22 +268,22 @@ def disclose(grain: Grain | bytes, hide: Iterable[str]) -> Grain:
 
 
 def view_of(grain: Grain | bytes, hide: Iterable[str]) -> Grain:
-    """What `disclose` gives, its warnings only on the view."""
+    """Return the view of `disclose`, with its warnings only on the view."""
     return _view_of(grain, hide)[0]
 
 
 def _view_of(grain: Grain | bytes, hide: Iterable[str]) -> tuple[Grain, list[str]]:
     grain = whole_grain(grain)
     fields = grain.to_dict()
-    # A grain that a store opened is disclosed by the address of its plain blob: a reader
-    # of the view cannot make the sealed one, so its address would prove nothing.
+    # A grain that a store opened is disclosed by the address of its plain blob: a reader of the
+    # view cannot make the sealed one, so its address would prove nothing.
     original = _core.address(grain.blob)
     digests: dict[str, bytes] = {}
     notes: list[str] = []
     if is_view(grain):
         digests, original = hidden(grain)
     elif not gives(grain.to_dict(), grain.header, grain.blob):
-        notes.append("the view and what it hides do not give these bytes again; keep the grain")
+        notes.append("`reveal` cannot restore these bytes from the view; keep the grain")
     for name in _names(hide):
         where = pointer(name)
         refuse_unless_elidable(name, where)
@@ -294,7 +294,7 @@ def _view_of(grain: Grain | bytes, hide: Iterable[str]) -> tuple[Grain, list[str
         value = fields.pop(name)
         digests[name] = digest(name, value)
         if guessable(name, value):
-            notes.append(f"{name}: it can be guessed, and its hash shows who guessed right")
+            notes.append(f"{name}: the value can be guessed, and its hash confirms a guess")
     return write(hiding(fields, digests, original), grain.header, notes), notes
 
 
@@ -302,37 +302,37 @@ def reveal(view: Grain | bytes, values: Mapping[str, Any]) -> Grain:
     """Show hidden values in a view, each checked against its hash.
 
     Args:
-        view: the disclosure, or its blob.
-        values: by full name, as `encode` takes them.
+        view: The disclosure, or its blob.
+        values: By full name, as `encode` accepts them.
 
     Returns:
-        The view that shows them. If nothing is hidden any longer, the whole grain, with its signed
+        The view that shows them. If no field is hidden any more, the whole grain, with its signed
         bit if it has one.
 
     Raises:
-        IntegrityError: a value is not the hidden one, or what is whole now has another address
-            than the view says. A grain that was compressed elsewhere, or has field names of 1.1,
-            cannot be made again, and is refused so too.
-        SchemaError: no disclosure, or a name that it does not hide, or a value of a wrong kind.
-        OmsError: any refusal of the format.
+        IntegrityError: A value is not the hidden one, or the whole grain has another address than
+            the view names. A grain that was compressed elsewhere, or has field names of 1.1,
+            cannot be restored, and is refused too.
+        SchemaError: Not a disclosure, or a name that it does not hide, or a value of a wrong kind.
+        OmsError: Any refusal of the format.
     """
     view = whole_grain(view)
     digests, original = hidden(view)
     if not values:
-        raise SchemaError("nothing to reveal")
+        raise SchemaError("no values to reveal")
     fields = {name: value for name, value in view.to_dict().items() if name != ELIDED}
     fields.pop(ORIGINAL)
     named = {normalize("NFC", name): value for name, value in values.items()}
     for name in named:
         if name not in digests:
-            raise SchemaError("the view hides no such field", field=pointer(name))
+            raise SchemaError("the view does not hide this field", field=pointer(name))
     left = {name: value for name, value in digests.items() if name not in named}
     shown = write(hiding(fields | named, left, original), view.header)
-    for name in named:  # as the grain has it now: canonical, whatever way it was given
+    for name in named:  # in canonical form, whatever its given form
         if name not in shown.fields or not compare_digest(
             digest(name, shown.fields[name]), digests[name]
         ):
-            raise IntegrityError("not the value that was hidden", field=pointer(name))
+            raise IntegrityError("not the hidden value", field=pointer(name))
     if left:
         return shown
     expected = bytes.fromhex(original)
@@ -341,7 +341,7 @@ def reveal(view: Grain | bytes, values: Mapping[str, Any]) -> Grain:
             plain = Grain(bare(blob))
             return plain if plain.blob == blob else with_signed_bit(plain)
     raise IntegrityError(
-        "what is revealed is not the grain that the view names",
+        "the revealed grain is not the one that the view names",
         field=pointer(ORIGINAL),
         expected=original,
         found=shown.address,
@@ -355,24 +355,25 @@ def check_disclosure(
     envelope: bytes | None = None,
     resolver: Resolver | None = None,
 ) -> Disclosed:
-    """Prove that a view is one of the whole grain: nothing forged, left out or added.
+    """Prove that a view matches the whole grain: nothing forged, left out or added.
 
     Args:
-        view: the disclosure, or its blob.
-        original: the whole grain, or its blob. Without it and without an envelope, only the form
+        view: The disclosure, or its blob.
+        original: The whole grain, or its blob. Without it and without an envelope, only the form
             of the view is checked.
-        envelope: the whole grain as it was signed; its signature is verified.
-        resolver: finds the key of a signer whose DID is no did:key.
+        envelope: The envelope of the whole grain; its signature is verified.
+        resolver: Finds the key of a DID other than did:key.
 
     Raises:
-        IntegrityError: a value, a hash or the address is not the original's, or a field is
+        IntegrityError: A value, a hash or the address differs from the original, or a field is
             neither shown nor hidden.
-        SchemaError: no disclosure, or it hides what may not be hidden or what the original does
-            not have.
-        SensitivityMismatchError: the view's header says less than the original's.
-        KeyMissingError: one of them is sealed and was not opened.
-        SignatureError, DidError: the signature does not hold, or its key is not known.
-        OmsError: any refusal of the format.
+        SchemaError: Not a disclosure, or it hides a field that cannot be hidden or that the
+            original does not have.
+        SensitivityMismatchError: The sensitivity in the view's header is lower than the
+            original's.
+        KeyMissingError: One of them is sealed and was not opened.
+        SignatureError, DidError: The signature is not valid, or its key is not known. OmsError:
+        Any refusal of the format.
     """
     view = whole_grain(view)
     digests, address = hidden(view)
@@ -382,7 +383,7 @@ def check_disclosure(
         signed = open_signed(envelope, resolver=resolver)
         proof = Proof(signed.signer, signed.iat)
         if whole is not None and whole.blob != signed.grain.blob:
-            raise IntegrityError("the envelope holds another grain than the original")
+            raise IntegrityError("the envelope contains another grain than the original")
         whole = signed.grain
     if whole is not None:
         _same_address(whole, address)
@@ -393,19 +394,19 @@ def check_disclosure(
 def _same_address(whole: Grain, address: str) -> None:
     found = _core.address(whole.blob)
     if not compare_digest(found, address):
-        text = "the view is not one of this grain"
+        text = "the view is of another grain"
         raise IntegrityError(text, field=pointer(ORIGINAL), expected=address, found=found)
 
 
 def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
-    """Every field of the two, as packed bytes: 1 is not 1.0 and not true."""
+    """Compare every field of the two, as packed bytes: 1 is not 1.0 and not true."""
     if is_view(whole):
         raise SchemaError("the original is itself a disclosure")
     if view.header.type_byte != whole.header.type_byte:
         raise IntegrityError("the view has another type byte", field=pointer("type"))
     if view.header.sensitivity < whole.header.sensitivity:
         raise SensitivityMismatchError(
-            "the view says less than the original",
+            "the view's sensitivity is lower than the original's",
             offset=1,
             expected=str(whole.header.sensitivity),
             found=str(view.header.sensitivity),
@@ -419,7 +420,7 @@ def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
         elif name not in shown:
             raise IntegrityError("the field is neither shown nor hidden", field=pointer(name))
         elif not compare_digest(digest(name, shown[name]), expected):
-            raise IntegrityError("not the original's value", field=pointer(name))
+            raise IntegrityError("differs from the original's value", field=pointer(name))
     for name in shown:
         if name not in whole.fields:
             raise IntegrityError("the original has no such field", field=pointer(name))
@@ -430,8 +431,8 @@ def _compare(view: Grain, digests: Mapping[str, bytes], whole: Grain) -> None:
 
 def _names(hide: Iterable[str]) -> list[str]:
     if isinstance(hide, str | bytes):
-        raise TypeError("hide takes names of fields, not one text")
+        raise TypeError("hide needs a list of names, not one text")
     names = list(dict.fromkeys(normalize("NFC", name) for name in hide))
     if not names:
-        raise SchemaError("nothing to hide", expected="the name of a field")
+        raise SchemaError("no field to hide", expected="the name of a field")
     return names

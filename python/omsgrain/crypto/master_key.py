@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The master key, which wraps the secrets of a key file and does nothing else.
+"""The master key, which only wraps the secrets of a key file.
 
-    an object   with ``wrap`` and ``unwrap``: a KMS, a TPM, which never gives its key
+    an object   with ``wrap`` and ``unwrap``: a KMS or a TPM, which keeps its key
     a path      of a file with 32 bytes, as they are, in hex or in base64
     a function  that returns the 32 bytes
     bytes       the 32 bytes themselves
 
-A path is read, and a function called, each time the key is needed; only bytes stay in memory.
+For each use a path is read again, and a function called again; only bytes stay in memory.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from omsgrain.crypto.private_file import read_key, write_new
 from omsgrain.errors import KeyMissingError, OmsError
 
 KEY, NONCE = 32, 12
-#: Bytes that a wrapped secret may have.
+#: The most bytes of a wrapped secret.
 LONGEST = 2048
-_LIMIT = 1 << 10  # bytes of a file that has the key
+_LIMIT = 1 << 10  # the most bytes of a file with the key
 _AAD = b"omsgrain/1 master"
 
 
 @runtime_checkable
 class Master(Protocol):
-    """The holder of the master key. Only what `wrap` gave comes out of `unwrap`."""
+    """The holder of the master key. `unwrap` accepts only results of `wrap`."""
 
     def wrap(self, secret: bytes) -> bytes:
         """Encrypt 64 bytes, into at most 2,048."""
         ...
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Decrypt them; what was changed, or wrapped by another, is refused."""
+        """Decrypt them; refuse changed bytes, and those of another key."""
         ...
 
 
@@ -50,14 +50,14 @@ class LocalMaster:
     """A master key in this process: AES-256-GCM under a fresh nonce.
 
     Raises:
-        KeyMissingError: the key has not 32 bytes.
+        KeyMissingError: The key does not have 32 bytes.
     """
 
     __slots__ = ("_cipher",)
 
     def __init__(self, key: bytes) -> None:
         if not isinstance(key, bytes) or len(key) != KEY:
-            raise KeyMissingError("no master key", expected=f"{KEY} bytes")
+            raise KeyMissingError("not a master key", expected=f"{KEY} bytes")
         self._cipher = AESGCM(key)
 
     def wrap(self, secret: bytes) -> bytes:
@@ -69,7 +69,7 @@ class LocalMaster:
         """Decrypt a secret.
 
         Raises:
-            KeyMissingError: another key wrapped it, or it was changed.
+            KeyMissingError: Another key wrapped it, or it was changed.
         """
         secret = None
         if len(wrapped) > NONCE:
@@ -78,18 +78,18 @@ class LocalMaster:
             except InvalidTag:
                 secret = None
         if secret is None:
-            raise KeyMissingError("the master key is another one than that of the key file")
+            raise KeyMissingError("the key file has another master key")
         return secret
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a master key is not pickled")
+        raise TypeError("a master key cannot be pickled")
 
 
 def load_master(master: MasterKey) -> Master:
-    """Get hold of a master key, as it was given."""
+    """Return the holder of a given master key."""
     if isinstance(master, Master):
         return master
     if isinstance(master, bytes):
@@ -99,7 +99,7 @@ def load_master(master: MasterKey) -> Master:
     if callable(master):
         return LocalMaster(master())
     raise KeyMissingError(
-        "no master key",
+        "not a master key",
         expected="32 bytes, a path, a function, or an object with wrap and unwrap",
         found=type(master).__name__,
     )
@@ -115,13 +115,13 @@ def _read(path: Path) -> bytes:
     key = parse_key(data)
     if key is None:
         raise KeyMissingError(
-            "no master key in the file", expected=f"{KEY} bytes, as they are, in hex or in base64"
+            "the file contains no master key", expected=f"{KEY} bytes, raw, in hex or in base64"
         )
     return key
 
 
 def parse_key(data: bytes) -> bytes | None:
-    """Read 32 bytes as they are, in hex or in base64; None if it is none of these."""
+    """Read 32 bytes, raw, in hex or in base64; None if it is none of these."""
     if len(data) == KEY:
         return data
     text = data.strip().translate(bytes.maketrans(b"-_", b"+/"))
@@ -141,20 +141,20 @@ def make_master(file: Path) -> None:
 
 
 def key_of_text(text: str | None) -> bytes:
-    """Read a master key that is written in hex or base64."""
-    # As many letters as a key has bytes are a password, and not a key.
+    """Read a master key in hex or base64."""
+    # A text as long as the key is a password, not a key.
     data = b"" if text is None else text.encode(errors="replace")
     key = None if len(data) == KEY else parse_key(data)
     if key is None:
         found = "nothing" if text is None else None
         raise KeyMissingError(
-            "no master key", expected=f"{KEY} bytes in hex or base64", found=found
+            "not a master key", expected=f"{KEY} bytes in hex or base64", found=found
         )
     return key
 
 
 def wrap(master: Master, secret: bytes) -> bytes:
-    """Wrap a secret, and see that it comes out again: a key file that is lost is lost for good."""
+    """Wrap a secret, and check that it unwraps: a lost key file cannot be restored."""
     wrapped = _ask(master.wrap, secret)
     if not isinstance(wrapped, bytes) or not 0 < len(wrapped) <= LONGEST:
         raise KeyMissingError(
@@ -171,7 +171,7 @@ def unwrap(master: Master, wrapped: bytes) -> bytes:
 
 
 def _ask(call: Callable[[bytes], bytes], data: bytes) -> bytes:
-    """Call a master; what others raise may hold what they were given, so only its kind is kept."""
+    """Call a master key; keep only the class of its errors, whose text may contain secrets."""
     try:
         return call(data)
     except (OmsError, OSError):

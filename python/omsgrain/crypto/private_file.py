@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets in files: only their owner may read them, and what was written is on the disk.
+"""Secrets in files: only their owner may read them, and writes are on the disk.
 
-A new file has no name until it is whole: power that goes leaves neither half of it, nor a
-temporary file with a secret in it. Where a file without a name cannot be had (Linux has them), it
-has its name from the start.
+A new file has no name until it is complete. So a power cut leaves neither a partial file, nor a
+temporary file with a secret. Linux has unnamed files; elsewhere the file has its name from the
+start.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ except ImportError:  # not a POSIX system
     fcntl = None  # type: ignore[assignment]
 
 
-_OTHERS = 0o077  # what group and others may do
+_OTHERS = 0o077  # the permissions of group and others
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
 _NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _PIECE = 1 << 20
-#: By it a file is reached that has no name.
+#: The path of an unnamed file.
 _OPEN_FILES = Path("/proc/self/fd")
-#: Seconds that the writer of a pipe has for each piece of a key.
+#: The longest wait, in seconds, for each piece of a key from a pipe.
 _PATIENCE = 30.0
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 _NAMELESS = getattr(os, "O_TMPFILE", 0) if _OPEN_FILES.is_dir() else 0
 
 
 def create(path: Path) -> int:
-    """Open a new file, mode 0600, which gets its name with `appear`; no other is ever opened."""
+    """Open a new file, mode 0600, which gets its name with `appear`; never an existing file."""
     if os.path.lexists(path):
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
     if _NAMELESS:
@@ -51,7 +51,7 @@ def create(path: Path) -> int:
 
 
 def appear(handle: int, path: Path) -> None:
-    """Give a new file its name, and bring that to the medium."""
+    """Give a new file its name, and sync that to the disk."""
     if not os.fstat(handle).st_nlink:
         directory = os.open(path.parent, os.O_RDONLY)
         try:
@@ -62,7 +62,7 @@ def appear(handle: int, path: Path) -> None:
 
 
 def discard(handle: int, path: Path) -> None:
-    """Close a new file that came to nothing, and do away with it."""
+    """Close an unfinished new file, and remove it."""
     try:
         named = os.fstat(handle).st_nlink > 0
     finally:
@@ -73,7 +73,7 @@ def discard(handle: int, path: Path) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[int]:
-    """A new file, mode 0600, that appears at the end of the block and is on the disk then."""
+    """Yield a new file, mode 0600, that appears on the disk at the end of the block."""
     handle = create(path)
     try:
         yield handle
@@ -92,7 +92,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def open_private(path: Path) -> tuple[int, bool]:
-    """Open a file that only its owner may read; to write too, if that is let."""
+    """Open a file that only its owner may read; also for writing, if possible."""
     readonly = False
     try:
         handle = os.open(path, os.O_RDWR | _FLAGS)
@@ -109,7 +109,7 @@ def open_private(path: Path) -> tuple[int, bool]:
 
 
 def read_key(path: str | Path, limit: int, *, private: bool = True) -> bytes:
-    """Read a file with a key: a file, or a pipe that somebody writes to."""
+    """Read a key from a file or a pipe."""
     handle = os.open(path, os.O_RDONLY | _FLAGS | _AT_ONCE)
     try:
         mode = os.fstat(handle).st_mode
@@ -133,7 +133,7 @@ def _pieces(handle: int, size: int) -> Iterator[bytes]:
             piece = os.read(handle, size)
         except BlockingIOError:  # a pipe whose writer has not written yet
             if not select.select([handle], [], [], _PATIENCE)[0]:
-                raise KeyMissingError("nothing came through the pipe with the key") from None
+                raise KeyMissingError("the pipe with the key is empty for too long") from None
             continue
         if not piece:
             return
@@ -142,16 +142,18 @@ def _pieces(handle: int, size: int) -> Iterator[bytes]:
 
 
 def refuse_others(handle: int) -> None:
-    """See that only its owner may use an open file."""
+    """Check that only its owner may use an open file."""
     mode = os.fstat(handle).st_mode
     if os.name == "posix" and mode & _OTHERS:
         raise KeyMissingError(
-            "a key file that others may use", expected="mode 0600", found=f"{mode & 0o777:04o}"
+            "group or others may use the key file",
+            expected="mode 0600",
+            found=f"{mode & 0o777:04o}",
         )
 
 
 def read_at(handle: int, size: int, offset: int) -> bytes:
-    """Read so many bytes, or fewer where the file ends."""
+    """Read that many bytes, or fewer at the end of the file."""
     if hasattr(os, "pread"):
         return os.pread(handle, size, offset)
     os.lseek(handle, offset, os.SEEK_SET)
@@ -176,7 +178,7 @@ def zero(handle: int, start: int, end: int) -> None:
 
 
 def sync(handle: int) -> None:
-    """Bring what was written to the medium; macOS has to be asked in another way."""
+    """Sync the file to the disk; macOS needs another call."""
     if fcntl is not None and _FULL is not None:
         try:
             fcntl.fcntl(handle, _FULL)
@@ -187,7 +189,7 @@ def sync(handle: int) -> None:
 
 
 def remove(path: Path) -> None:
-    """Overwrite a file, then remove it; one that is not there is as good."""
+    """Overwrite a file, then remove it; a missing file is fine."""
     try:
         handle = os.open(path, os.O_RDWR | _FLAGS)
     except FileNotFoundError:

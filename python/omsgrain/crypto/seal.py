@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sealed grains: AES-256-GCM around a payload, a blob or an envelope. Spec: OMS §20.
 
-    header, 9    encrypted bit set; type and sensitivity are shown, the rest if that is asked
+    header, 9    encrypted bit set; shows type and sensitivity, the rest on request
     nonce, 12    random
     cipher text  of the payload, or of the whole blob or envelope
     tag, 16      covers the header too
 
-Here a key is 32 bytes that somebody else keeps; nothing of it is remembered after a call. Only the
-payload is sealed where the plain blob can be made of it again, and else the whole; what was sealed
-comes back byte for byte.
+A key is 32 bytes of the caller; nothing of it is kept after a call. Only the payload is sealed if
+the plain blob can be restored from it, and else the whole. Unsealing returns the sealed bytes
+exactly.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers import CipherContext
 
 KEY_SIZE = 32
-#: Bytes of UTF-8 that a user id may have.
+#: The most bytes of UTF-8 of a user id.
 LONGEST = 1024
 _NO_SALT = bytes(KEY_SIZE)
 _USER = b"omsgrain/1 user"
@@ -52,15 +52,15 @@ _PURPOSES = tuple(f"omsgrain/1 {name}\x01".encode() for name in _NAMES)
 
 
 class UserKeys:
-    """The keys of one user. They are no part of its repr and are not pickled.
+    """The keys of one user. They are not in its repr and cannot be pickled.
 
     Attributes:
-        number: what the user's record is known by, 8 random bytes; public.
-        content: seals grains.
-        address: hides plain addresses.
-        token: hides what grains are found by.
-        vector: seals vectors.
-        place: hides times in blind rows.
+        number: The number of the user's record, 8 random bytes; public.
+        content: Seals grains.
+        address: Hides plain addresses.
+        token: Hides the terms that find grains.
+        vector: Seals vectors.
+        place: Hides times in blind rows.
     """
 
     __slots__ = ("address", "content", "number", "place", "token", "vector")
@@ -76,11 +76,11 @@ class UserKeys:
         return f"<UserKeys {self.number.hex()}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a user's keys are not pickled")
+        raise TypeError("a user's keys cannot be pickled")
 
 
 def user_key(root: bytes, name: bytes, *, salt: bytes, generation: int) -> bytes:
-    """The key of a user, of which all his keys are made."""
+    """Return the key of a user, from which all the user's keys are made."""
     return hkdf(root, _USER + generation.to_bytes(4, "big") + name, salt)
 
 
@@ -91,18 +91,20 @@ def hkdf(key: bytes, info: bytes, salt: bytes = _NO_SALT) -> bytes:
 
 
 def name_bytes(user_id: str) -> bytes:
-    """A user id as keys are made of it: NFC, UTF-8."""
+    """Return a user id as bytes for key derivation: NFC, UTF-8."""
     if not isinstance(user_id, str):
-        raise RangeError("no user id", expected="text", found=type(user_id).__name__)
+        raise RangeError("an empty user id", expected="text", found=type(user_id).__name__)
     try:
         name = unicodedata.normalize("NFC", user_id).encode()
     except UnicodeEncodeError:
         name = None
     if name is None:
-        raise RangeError("a user id that is not Unicode", expected="text without lone surrogates")
+        raise RangeError(
+            "the user id is not valid Unicode", expected="text without lone surrogates"
+        )
     if len(name) > LONGEST:
         raise RangeError(
-            "a user id that is too long", expected=f"at most {LONGEST} bytes", found=f"{len(name)}"
+            "the user id is too long", expected=f"at most {LONGEST} bytes", found=f"{len(name)}"
         )
     return name
 
@@ -110,16 +112,16 @@ def name_bytes(user_id: str) -> bytes:
 KEY, NONCE, TAG = 32, 12, 16
 _HEADER = 9
 _START = _HEADER + NONCE
-#: Bytes by which a sealed grain is longer than its inner bytes.
+#: The bytes that sealing adds to a grain.
 OVERHEAD = _START + TAG
-_PIECE = 64 << 10  # masked at a time: fresh memory for all at once costs more than the work
+_PIECE = 64 << 10  # masked at once: new memory for all places would cost more than the work
 
 
 class Sealer:
-    """Seals and opens under one key.
+    """Seals and unseals under one key.
 
-    For callers that keep the key: making the cipher costs as much as using it. It has no copy
-    of the key that could be shown, and is gone when its keeper drops it.
+    For callers that keep the key: making the cipher costs as much as using it. It has no copy of
+    the key that could be shown.
     """
 
     __slots__ = ("_cipher",)
@@ -131,7 +133,7 @@ class Sealer:
         self, blob: bytes, *, whole: bool, hide_header: bool = True, signed: bool = False
     ) -> bytes:
         """Seal a grain, as the function `seal` does."""
-        # Random nonces are good for 2^32 grains a key, and a store holds no more in all.
+        # Random nonces are safe for 2^32 grains a key, the most that a store can have.
         return self._seal_with(os.urandom(NONCE), blob, whole, hide_header, signed)
 
     def _seal_with(
@@ -142,7 +144,7 @@ class Sealer:
         return b"".join((header, nonce, self._cipher.encrypt(nonce, inner, header)))
 
     def unseal(self, sealed: bytes, *, address: str | None = None, check: bool = False) -> bytes:
-        """Open a grain, as the function `unseal` does."""
+        """Unseal a grain, as the function `unseal` does."""
         sealed = as_bytes(sealed)
         if address is not None:
             see_address(sealed, address)
@@ -165,12 +167,12 @@ class Sealer:
         return plain
 
     def seal_vector(self, data: bytes, aad: bytes) -> bytes:
-        """Seal a vector; ``aad`` must be the same when it is opened."""
+        """Seal a vector; unsealing needs the same ``aad``."""
         nonce = os.urandom(NONCE)
         return nonce + self._cipher.encrypt(nonce, data, aad)
 
     def unseal_vector(self, data: bytes, aad: bytes) -> bytes:
-        """Open a sealed vector."""
+        """Unseal a vector."""
         if len(data) < NONCE + TAG:
             raise CorruptError(
                 "too short for a sealed vector",
@@ -206,19 +208,19 @@ def seal(
 
 
 def unseal(sealed: bytes, key: bytes, *, address: str | None = None, check: bool = False) -> bytes:
-    """Open a sealed grain. Spec: OMS §20."""
+    """Unseal a grain. Spec: OMS §20."""
     return Sealer(key).unseal(sealed, address=address, check=check)
 
 
 def open_plain(inner: bytes) -> bytes:
-    """The blob in what `unseal` gave: out of its envelope, with the signed bit; or as it is."""
+    """Return the blob in the result of `unseal`: without its envelope, with the signed bit."""
     return _core.envelope_blob(inner) if inner[:1] == ENVELOPE_BYTE else inner
 
 
 def derive_user_key(root: bytes, user_id: str, *, salt: bytes | None, generation: int) -> bytes:
-    """The key of a user, of which his content, token and other keys are made. Spec: OMS §20."""
+    """Return the key of a user, from which the other keys are made. Spec: OMS §20."""
     if not 0 <= generation < 1 << 32:
-        raise RangeError("no generation of a key", expected="0 to 2^32 - 1")
+        raise RangeError("generation is out of range", expected="0 to 2^32 - 1")
     name = name_bytes(user_id)
     salt = _NO_SALT if salt is None else _key(salt)
     return user_key(_key(root), name, salt=salt, generation=generation)
@@ -238,14 +240,14 @@ def mask(place_key: bytes, places: bytes) -> bytes:
 
 
 def _key(key: bytes) -> bytes:
-    """The key, if it has the length of one; AES would take shorter ones too."""
+    """Check the length of a key; AES would accept shorter ones too."""
     if len(key) != KEY:
         raise KeyMissingError("not a key", expected=f"{KEY} bytes", found=f"{len(key)}")
     return key
 
 
 def see_address(blob: bytes, address: str) -> None:
-    """See that bytes have an address."""
+    """Check that bytes have an address."""
     found = hashlib.sha256(blob)
     if not hmac.compare_digest(found.digest(), _core.parse_address(address)):
         raise IntegrityError(
@@ -254,8 +256,8 @@ def see_address(blob: bytes, address: str) -> None:
 
 
 def _not_opened(what: str, *, known: bool) -> KeyMissingError:
-    """A tag that does not hold. If the bytes are known to be good, it is the key."""
-    why = "the key is a wrong one" if known else "the key is a wrong one, or bytes were changed"
+    """Return the error for a wrong tag. If the bytes are known to be good, the key is wrong."""
+    why = "the key is wrong" if known else "the key is wrong, or bytes were changed"
     return KeyMissingError(f"a sealed {what} cannot be opened: {why}")
 
 
@@ -264,7 +266,7 @@ _BUFFER = 1 << 16
 
 
 def spool(in_memory: int) -> IO[bytes]:
-    """Make a file without a name, to be written once from its beginning and read at will."""
+    """Make an unnamed file, to be written once in order and read at any offset."""
     return cast("IO[bytes]", io.BufferedRandom(_EncryptedSpool(in_memory), _BUFFER))
 
 

@@ -5,8 +5,8 @@
     jwk     {"kty": "OKP", "crv": "Ed25519", ...}    RFC 7517, RFC 8037
     cose    {1: 1, -1: 6, -2: x, -4: d}              RFC 9052 §7, RFC 9053 §7
 
-Only its owner may read a key file. An error says what is wrong with a file and never what is in
-it; nor does it carry an error that does, so parsers answer None and the refusal is raised apart.
+Only its owner may read a key file. An error describes the problem of a file, never its content. An
+error must not chain another one with content, so parsers return None and the caller raises.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 PrivateKey = Ed25519PrivateKey | EllipticCurvePrivateKey
 Format = Literal["pem", "jwk", "cose"]
 
-#: What the parsers of keys raise; OpenSSL's errors come as InternalError.
+#: The errors of key parsers; OpenSSL's errors appear as InternalError.
 BROKEN = (
     ValueError,
     TypeError,
@@ -77,7 +77,7 @@ _SIZE = 32  # bytes of a private key, and of a coordinate
 
 
 def load_private(path: str | Path) -> PrivateKey:
-    """Read a private key; the file's beginning says in which format."""
+    """Read a private key in the format that the file's beginning shows."""
     return loads_private(private_file.read_key(path, _LIMIT))
 
 
@@ -86,7 +86,8 @@ def loads_private(data: bytes) -> PrivateKey:
     key = _parse_private(data)
     if key is None:
         raise KeyMissingError(
-            "no private key of ours", expected="Ed25519 or P-256, without password: PEM, JWK, COSE"
+            "not a supported private key",
+            expected="Ed25519 or P-256, without password: PEM, JWK, COSE",
         )
     return key
 
@@ -98,11 +99,11 @@ def save_private(key: PrivateKey, path: str | Path, format: Format = "pem") -> N
 
 
 def dumps_private(key: PrivateKey, format: Format = "pem") -> bytes:
-    """The bytes of a key file."""
+    """Return the bytes of a key file."""
     if format == "pem":
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     if format not in ("jwk", "cose"):
-        raise UnsupportedError("no such key format", expected="pem, jwk or cose")
+        raise UnsupportedError("unknown key format", expected="pem, jwk or cose")
     if isinstance(key, Ed25519PrivateKey):
         x, y = key.public_key().public_bytes_raw(), None
         d = key.private_bytes_raw()
@@ -127,7 +128,7 @@ def _cose(x: bytes, y: bytes | None, d: bytes) -> bytes:
 
 
 def public_from_jwk(jwk: Mapping[str, Any]) -> PublicKey | None:
-    """The public key in a JWK; None if it is no key of ours. Spec: RFC 7517, RFC 8037."""
+    """Return the public key in a JWK; None if it is not supported. Spec: RFC 7517, RFC 8037."""
     kind = (jwk.get("kty"), jwk.get("crv"))
     x, y = _from_base64(jwk.get("x")), _from_base64(jwk.get("y"))
     if kind == ("OKP", "Ed25519") and x is not None:
@@ -179,7 +180,7 @@ def _from_cose(data: bytes) -> PrivateKey | None:
 
 
 def from_cose(values: object) -> PrivateKey | None:
-    """The private key in a COSE_Key; None if it is no key of ours. Spec: RFC 9052 §7."""
+    """Return the private key in a COSE_Key; None if it is not supported. Spec: RFC 9052 §7."""
     if not isinstance(values, Mapping):
         return None
     kind, secret = (values.get(1), values.get(-1)), values.get(-4)
@@ -204,7 +205,7 @@ def _private(ed25519: bool, secret: bytes) -> PrivateKey | None:
         return Ed25519PrivateKey.from_private_bytes(secret)
     try:
         return derive_private_key(int.from_bytes(secret, "big"), SECP256R1())
-    except ValueError:  # it is no number of that curve
+    except ValueError:  # the number is out of range for the curve
         return None
 
 
@@ -213,7 +214,7 @@ def _to_base64(data: bytes) -> str:
 
 
 def _from_base64(text: object) -> bytes | None:
-    """The 32 bytes that the text encodes, if it is their canonical text."""
+    """Return the 32 bytes of a text in canonical base64; None otherwise."""
     if not isinstance(text, str) or len(text) > _SIZE * 2:
         return None
     try:
@@ -230,22 +231,22 @@ _HALF = SIGNATURE // 2
 _ECDSA, _ECDSA_OF_DIGEST = ECDSA(SHA256()), ECDSA(Prehashed(SHA256()))
 
 Pieces: TypeAlias = Callable[[], Iterable[bytes]]
-"""Data too large for the memory: gives them piece by piece, each time from the beginning."""
+"""Data too large for the memory: each call yields its pieces from the beginning."""
 
 
 class Signer(Protocol):
-    """What can sign: a key here, a hardware key, a key service.
+    """A signer: a key here, a hardware key, a key service.
 
-    A signer whose `did` is no did:key also has an attribute ``alg``, -8 (EdDSA) or -7 (ES256).
+    A signer whose `did` is not a did:key also has an attribute ``alg``, -8 (EdDSA) or -7 (ES256).
     """
 
     @property
     def did(self) -> str:
-        """The DID that signatures are made in the name of."""
+        """The DID of the signatures."""
         ...
 
     def sign(self, data: bytes) -> bytes:
-        """Sign the data themselves, not a hash of them.
+        """Sign the data, not a hash of them.
 
         Returns:
             64 bytes: the signature of Ed25519, or r and s of ECDSA with SHA-256, 32 bytes each.
@@ -264,18 +265,18 @@ class KeySigner(ABC):
         """Sign with a key.
 
         Args:
-            key: a private key of `cryptography`.
-            did: sign in this name, whose document has the key; a fragment says which of several.
-                Without it the name is the did:key.
+            key: A private key of `cryptography`.
+            did: The DID of the signatures; its document has the key, and a fragment selects one of
+                several. By default the did:key.
 
         Raises:
-            KeyMissingError: the key is of another kind.
-            DidError: no such DID.
+            KeyMissingError: The key is of another kind.
+            DidError: Invalid DID.
         """
         self._check(key)
         own = from_key(key.public_key())
         if did is not None and parse(did).method == "key" and did != own:
-            raise KeyMissingError("another key belongs to this did:key")
+            raise KeyMissingError("the did:key belongs to another key")
         self._key = key
         self._did = own if did is None else did
 
@@ -298,17 +299,17 @@ class KeySigner(ABC):
 
         Args:
             path: PEM, JWK or COSE_Key.
-            did: as for the class.
+            did: As for the class.
 
         Raises:
-            KeyMissingError: no key of this kind is in the file, or others may read it.
-            OSError: the file cannot be read.
+            KeyMissingError: The file has no key of this kind, or others may read it.
+            OSError: The file cannot be read.
         """
         return cls(load_private(path), did)
 
     @property
     def did(self) -> str:
-        """The DID that signatures are made in the name of."""
+        """The DID of the signatures."""
         return self._did
 
     @property
@@ -328,7 +329,7 @@ class KeySigner(ABC):
             format: "pem", "jwk" or "cose".
 
         Raises:
-            OSError: the file is there (FileExistsError), or cannot be written.
+            OSError: The file exists (FileExistsError), or cannot be written.
         """
         save_private(self._key, path, format)
 
@@ -336,7 +337,7 @@ class KeySigner(ABC):
         return f"<{type(self).__name__} {self._did}>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a signer holds a private key and is not pickled")
+        raise TypeError("a signer contains a private key and cannot be pickled")
 
 
 class Ed25519Signer(KeySigner):
@@ -394,8 +395,8 @@ def load_signer(path: str | Path, did: str | None = None) -> KeySigner:
     """Read a key file of either kind.
 
     Raises:
-        KeyMissingError: no key is in the file, or others may read it.
-        OSError: the file cannot be read.
+        KeyMissingError: The file has no key, or others may read it.
+        OSError: The file cannot be read.
     """
     key = load_private(path)
     kind = Ed25519Signer if isinstance(key, Ed25519PrivateKey) else ES256Signer
@@ -403,12 +404,12 @@ def load_signer(path: str | Path, did: str | None = None) -> KeySigner:
 
 
 def algorithm(signer: Signer) -> int:
-    """The COSE algorithm of a signer: its ``alg``, else what its did:key asks for."""
+    """Return the COSE algorithm of a signer: its ``alg``, else that of its did:key."""
     alg = getattr(signer, "alg", None)
     if alg is None:
         return EDDSA if isinstance(resolve(signer.did), Ed25519PublicKey) else ES256
     if alg not in (EDDSA, ES256):
-        raise UnsupportedError("no such algorithm of a signer", expected="-8 or -7")
+        raise UnsupportedError("unknown algorithm of a signer", expected="-8 or -7")
     return int(alg)
 
 
@@ -418,12 +419,12 @@ def verify(key: PublicKey, alg: int, signature: bytes, data: bytes | Pieces) -> 
     Spec: OMS §9, RFC 8032 §5.1.7
     """
     if alg not in (EDDSA, ED25519, ES256):
-        raise UnsupportedError("no such signature algorithm", expected="-8, -19 or -7")
+        raise UnsupportedError("unknown signature algorithm", expected="-8, -19 or -7")
     if isinstance(key, Ed25519PublicKey) == (alg == ES256):
-        raise SignatureError("the algorithm is not one of the signer's key")
+        raise SignatureError("the algorithm does not match the signer's key")
     if len(signature) != SIGNATURE:
         text = f"{SIGNATURE} bytes"
-        raise SignatureError("a signature of the wrong size", expected=text)
+        raise SignatureError("the signature has the wrong size", expected=text)
     try:
         if isinstance(key, Ed25519PublicKey):
             if not callable(data):
@@ -438,7 +439,7 @@ def verify(key: PublicKey, alg: int, signature: bytes, data: bytes | Pieces) -> 
             else:
                 key.verify(encode_dss_signature(r, s), data, _ECDSA)
     except InvalidSignature:
-        raise SignatureError("the signature does not hold") from None
+        raise SignatureError("the signature is not valid") from None
 
 
 def _holds(key: bytes, signature: bytes, pieces: Iterable[bytes]) -> bool:
@@ -455,19 +456,19 @@ def _digest(pieces: Iterable[bytes]) -> bytes:
     return found.digest()
 
 
-_MOST = 64  # keys of a file
+_MOST = 64  # the most keys of a file
 _BROKEN = (OmsError, *BROKEN)
 _KTY, _KID, _ALG, _CRV, _X, _Y = 1, 2, 3, -1, -2, -3
 
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A public key, and what signatures may call it.
+    """A public key, and its names in signatures.
 
     Attributes:
-        key: of Ed25519 or P-256.
-        did: who it is: the DID that was given, else the did:key.
-        names: as ``kid`` has them: the did:key, and what the file calls it.
+        key: A key of Ed25519 or P-256.
+        did: The given DID, else the did:key.
+        names: The possible values of ``kid``: the did:key, and the name in the file.
     """
 
     key: PublicKey
@@ -489,14 +490,14 @@ def loads_public(data: bytes, resolver: Resolver | None = None) -> list[NamedKey
     found = _parse_public(data)
     if not found:
         raise KeyMissingError(
-            "no public key of ours", expected="Ed25519 or P-256: COSE_Key, JWK, PEM, did:key"
+            "not a supported public key", expected="Ed25519 or P-256: COSE_Key, JWK, PEM, did:key"
         )
     _refuse_many(len(found))
     return found
 
 
 def _refuse_many(count: int) -> None:
-    """Refuse too many: verifying with a part of the keys would miss signers."""
+    """Refuse too many keys: verifying with a part of them would miss signers."""
     if count > _MOST:
         raise KeyMissingError(
             "too many public keys in a file", expected=f"at most {_MOST}", found=str(count)
@@ -504,9 +505,9 @@ def _refuse_many(count: int) -> None:
 
 
 def dumps_public(key: PublicKey, kid: str | None = None) -> bytes:
-    """A public key as COSE_Key. Spec: RFC 9052 §7, RFC 9053 §7."""
+    """Return a public key as COSE_Key. Spec: RFC 9052 §7, RFC 9053 §7."""
     if kid is not None and not kid.isascii():
-        raise SchemaError("not the name of a key", field="/kid", expected="ASCII")
+        raise SchemaError("not a valid name of a key", field="/kid", expected="ASCII")
     name = (from_key(key) if kid is None else kid).encode("ascii")
     if isinstance(key, Ed25519PublicKey):
         return cbor2.dumps({_KTY: 1, _KID: name, _ALG: -8, _CRV: 6, _X: key.public_bytes_raw()})
@@ -546,7 +547,7 @@ def _of_cose(value: Any) -> NamedKey | None:
     if not isinstance(value, Mapping):
         return None
     kind, x, y = (value.get(_KTY), value.get(_CRV)), value.get(_X), value.get(_Y)
-    private = from_cose(value)  # whose public half may be left out, or a part
+    private = from_cose(value)  # the public half may be missing or partial
     key: PublicKey
     if private is not None:
         key = private.public_key()

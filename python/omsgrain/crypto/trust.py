@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose signatures count, and the check that a trusted key has signed."""
+"""Trusted keys, and the check that one of them has signed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from omsgrain.errors import DidError, OmsError, SignatureError
 from omsgrain.header import ENVELOPE_BYTE
 
 Checked: TypeAlias = Literal["verified", "skipped", "missing"]
-"""What was done about a signature before an import; the audit trail says it."""
+"""The result of checking a signature before an import; the audit trail contains it."""
 
 _SAYS: Final = {
-    "signature_invalid": "the signature does not hold",
+    "signature_invalid": "the signature is not valid",
     "signature_untrusted": "no trusted key has signed it",
     "signature_missing": "it is not signed",
 }
@@ -27,17 +27,17 @@ _SAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """Whose signatures count.
+    """A set of trusted keys.
 
     Attributes:
-        keys: their public keys.
+        keys: The public keys.
     """
 
     keys: tuple[NamedKey, ...] = ()
 
     @classmethod
     def load(cls, sources: Iterable[str | Path], resolver: Resolver | None = None) -> Trust:
-        """Gather keys."""
+        """Load keys from files and DIDs."""
         keys: list[NamedKey] = []
         for source in sources:
             if isinstance(source, str) and source.startswith("did:"):
@@ -47,7 +47,7 @@ class Trust:
         return cls(tuple(keys))
 
     def resolver(self, other: Resolver | None = None) -> Resolver:
-        """Return a resolver that knows the trusted keys by name, and asks another for the rest."""
+        """Return a resolver of the trusted keys by name, which calls another for the rest."""
 
         def find(did: str) -> PublicKey | str:
             for one in self.keys:
@@ -60,7 +60,7 @@ class Trust:
         return find
 
     def confirm(self, signer: str, resolver: Resolver | None = None) -> None:
-        """See that the key of a signer, whose signature holds, is a trusted key."""
+        """Check that the key of a signer with a valid signature is a trusted key."""
         try:
             found = from_key(resolve(signer, resolver))
         except DidError:
@@ -70,7 +70,7 @@ class Trust:
 
 
 def missing() -> SignatureError:
-    """The error that a signature is required, and there is none."""
+    """Return the error for a missing required signature."""
     return _refused("signature_missing")
 
 
@@ -82,10 +82,9 @@ def check(
     required: bool = False,
     resolver: Resolver | None = None,
 ) -> Proof | None:
-    """See that a trusted key has signed data that lie elsewhere.
+    """Check that a trusted key has signed detached data.
 
-    The name of the key in the signature is a hint: where none of the trusted keys has it, each is
-    tried.
+    The name of the key in the signature is a hint: if no trusted key has it, each is tried.
     """
     if signature is None:
         if required:
@@ -102,9 +101,7 @@ def check(
     own = _own(kid, resolver)
     if trust is None:
         if own is None:
-            raise _refused(
-                "signature_untrusted", "a name whose key can be found, or whom you trust"
-            )
+            raise _refused("signature_untrusted", "a DID whose key can be found, or a trusted key")
         if kid is None or not _holds(own, alg, parts.signature, signed):
             raise _refused("signature_invalid")
         return Proof(str(parse(kid.decode("ascii"))), iat)
@@ -118,7 +115,7 @@ def check(
 
 
 def read(signature: bytes) -> cose.EnvelopeParts:
-    """Take a signature apart; nothing is verified."""
+    """Split a signature into its parts; nothing is verified."""
     try:
         parts = cose.take_apart(
             signature if signature[:1] == ENVELOPE_BYTE else ENVELOPE_BYTE + signature
@@ -128,7 +125,7 @@ def read(signature: bytes) -> cose.EnvelopeParts:
     except OmsError as error:
         raise _refused("signature_invalid", found=error.message) from None
     if parts.payload is not None:
-        raise _refused("signature_invalid", "no payload in it")
+        raise _refused("signature_invalid", "a detached signature")
     return parts
 
 
@@ -140,10 +137,10 @@ def look(
     required: bool = False,
     resolver: Resolver | None = None,
 ) -> Checked:
-    """Say what a signature is worth before an import; arguments and errors are those of `check`.
+    """Check a signature before an import; arguments and errors are those of `check`.
 
-    With no key to trust, and no signature required, a signature that may hold is ``skipped``: one
-    that is none, or provably false, is refused even so.
+    Without trusted keys, and if no signature is required, a signature whose key is unknown is
+    ``skipped``. A malformed or invalid one is refused even then.
     """
     try:
         proof = check(signature, data, trust, required=required, resolver=resolver)
@@ -169,7 +166,7 @@ def _bytes(kid: object) -> bytes | None:
 
 
 def _own(kid: bytes | None, resolver: Resolver | None) -> PublicKey | None:
-    """The key that a DID names; None if it cannot be found, or the name is no DID."""
+    """Return the key of a DID; None if it cannot be found, or the name is not a DID."""
     if kid is None:
         return None
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The key file as bytes: one that is cut off anywhere is as it was before, or as it was to be.
+"""The key file as bytes: after a crash at any point it has its old or its new content.
 
     offset  size   field
     0       8      "omsgkeys"
@@ -37,10 +37,10 @@ A record, a multiple of eight bytes:
     ..             u16, user id, zeros        |
     ..      16     tag                        |
 
-Between two changes slot 0 is on the disk, and slot 1 says the same but may not be. A change writes
-its records, syncs (slot 1 with them), writes slot 0, syncs, writes slot 1. A destruction first
-says so in slot 1, so that another process can finish it. A page holds one slot: a write that is
-torn hurts no other.
+Between two changes slot 0 is on the disk, and slot 1 has the same content but may not be. A change
+writes its records, syncs (slot 1 with them), writes slot 0, syncs, writes slot 1. A destruction is
+first announced in slot 1, so that another process can finish it. A page has one slot: a torn write
+damages no other.
 """
 
 from __future__ import annotations
@@ -69,17 +69,17 @@ STATE, NUMBER, SALT, NONCE, TAG = 8, 8, 32, 12, 16
 _HEAD = struct.Struct(">II8s32s")  # length, generation, number, identity
 _SUM = struct.Struct(">I")
 _NAME = struct.Struct(">H")
-_STEP = 32  # bytes; a name is padded to whole steps, so that lengths say less
+_STEP = 32  # bytes; padding to whole steps hides the length of a name
 _CHECKED = STATE + _HEAD.size
 #: Bytes before the secret part.
 FIXED = _CHECKED + _SUM.size
-#: Bytes that a record may have.
+#: The most bytes of a record.
 LARGEST = FIXED + NONCE + SALT + _NAME.size + seal_LONGEST + _STEP + TAG
 _LIVE = bytes(STATE)
 
 
 class RecordState(Enum):
-    """What a record says of itself."""
+    """The state in a record."""
 
     LIVE = 0
     ERASING = 1
@@ -90,40 +90,40 @@ class KeyRecord(NamedTuple):
     """A record of the file."""
 
     state: bytes  # zeros, or the mark of destruction
-    head: bytes  # what does not change; it is authenticated with the secret part
-    number: bytes  # what the store's tables call it
+    head: bytes  # the constant part; authenticated with the secret part
+    number: bytes  # its number in the store's tables
     identity: bytes  # an HMAC of the user id
     generation: int  # from 1
     body: bytes  # the secret part: nonce, cipher text, tag; or zeros
 
 
 def damaged(what: str, offset: int | None = None) -> KeyMissingError:
-    """The error for a key file that is not as it was written."""
+    """Return the error for a damaged key file."""
     return KeyMissingError("the key file is damaged", found=what, offset=offset)
 
 
 def parse(data: bytes, at: int, offset: int) -> KeyRecord:
     """Read the record that begins at ``at`` in the data, and at ``offset`` in the file."""
     if at + FIXED > len(data):
-        raise damaged("a record that is cut off", offset)
+        raise damaged("a record is cut short", offset)
     length, generation, number, identity = _HEAD.unpack_from(data, at + STATE)
     head = data[at + STATE : at + _CHECKED]
     if _SUM.unpack_from(data, at + _CHECKED)[0] != zlib.crc32(head):
-        raise damaged("a record with another checksum", offset)
+        raise damaged("the checksum of a record is wrong", offset)
     if at + length > len(data):
-        raise damaged("a record that is cut off", offset)
+        raise damaged("a record is cut short", offset)
     body = data[at + FIXED : at + length]
     return KeyRecord(data[at : at + STATE], head, number, identity, generation, body)
 
 
 def pack(record: KeyRecord) -> bytes:
-    """The bytes of a record."""
+    """Return the bytes of a record."""
     check = _SUM.pack(zlib.crc32(record.head))
     return b"".join((record.state, record.head, check, record.body))
 
 
 class Records:
-    """Writes and reads records; has the keys of one key file for that."""
+    """Writes and reads records with the keys of one key file."""
 
     __slots__ = ("_cipher", "_directory", "_marks")
 
@@ -133,11 +133,11 @@ class Records:
         self._marks = hkdf(root, b"omsgrain/1 destroyed")
 
     def identity(self, name: bytes) -> bytes:
-        """What a user is found by: it can be made only where the root is."""
+        """Return the identity of a user, an HMAC that only the owner of the root can compute."""
         return hmac.digest(self._directory, name, "sha256")
 
     def new(self, name: bytes, identity: bytes, generation: int) -> bytes:
-        """Make a live record with a fresh salt and number."""
+        """Make a live record with a new salt and number."""
         return self.write(os.urandom(NUMBER), identity, generation, os.urandom(SALT), name)
 
     def write(
@@ -153,11 +153,11 @@ class Records:
         return pack(KeyRecord(_LIVE, head, number, identity, generation, body))
 
     def mark(self, record: KeyRecord) -> bytes:
-        """What the state of the record is once it is to be destroyed."""
+        """Return the state of the record that marks its destruction."""
         return hmac.digest(self._marks, record.head, "sha256")[:STATE]
 
     def state(self, record: KeyRecord) -> RecordState:
-        """Tell what state a record is in; one that is damaged may seem to live."""
+        """Return the state of a record; a damaged one may seem live."""
         if record.state == _LIVE:
             return RecordState.LIVE
         if not any(record.body):
@@ -171,14 +171,14 @@ class Records:
             text = self._cipher.decrypt(nonce, rest, record.head)
         except (InvalidTag, ValueError):
             text = None
-        if text is None:  # apart, so that no error carries another
-            raise damaged("a record that does not open", offset)
+        if text is None:  # outside, so that no error contains another
+            raise damaged("a record cannot be decrypted", offset)
         (size,) = _NAME.unpack_from(text, SALT)
         start = SALT + _NAME.size
         return text[:SALT], text[start : start + size]
 
     def copy(self, record: KeyRecord, offset: int, into: Records) -> bytes:
-        """Write the record again under the key of another file; what is destroyed stays so."""
+        """Write the record again under the key of another file, or as destroyed."""
         if self.state(record) is RecordState.LIVE:
             salt, name = self.open(record, offset)
             return into.write(record.number, record.identity, record.generation, salt, name)
@@ -192,7 +192,7 @@ SIZE = _SLOT.size + _SLOT_SUM
 
 
 class SlotHead(NamedTuple):
-    """What a slot says."""
+    """The content of a slot."""
 
     sequence: int
     generation: int
@@ -205,12 +205,12 @@ class SlotHead(NamedTuple):
     check: bytes
 
     def next(self, **changes: Any) -> SlotHead:
-        """The head after a change."""
+        """Return the head after a change."""
         return self._replace(sequence=self.sequence + 1, **changes)
 
 
 def slot(head: SlotHead) -> bytes:
-    """The bytes of a slot."""
+    """Return the bytes of a slot."""
     body = _SLOT.pack(*head)
     return body + hashlib.sha256(body).digest()[:_SLOT_SUM]
 
@@ -228,7 +228,7 @@ _FIRST = struct.Struct(">8sH")
 _PAGE = 4096
 _SLOTS = (_PAGE, 2 * _PAGE)
 _AREAS = (3 * _PAGE, 4 * _PAGE)
-#: Where the first record begins.
+#: The offset of the first record.
 START = 5 * _PAGE
 _SPAN = _SLOTS[1] + SIZE - _SLOTS[0]  # from slot 0 to the end of slot 1
 _PIECE = 4 << 20
@@ -250,21 +250,21 @@ class RingFile:
         "settled",
     )
 
-    head: SlotHead  # what its slots said when we last looked
+    head: SlotHead  # content of its slots at the last look
 
     def __init__(self, path: Path, handle: int, *, readonly: bool = False) -> None:
         self.path = path
         self.handle = handle  # its descriptor
         self.readonly = readonly  # it cannot be written
-        self.settled = False  # both slots said the same, and that nothing is left to do
-        self.doubt = False  # a sync failed, so that the disk may have less than we read
+        self.settled = False  # both slots were equal, without unfinished work
+        self.doubt = False  # a sync failed: the disk may have less than we read
         self._raw = b""
-        self._second: SlotHead | None = None  # what slot 1 says
-        self._lock = threading.Lock()  # so that what a thread reads last is what stays
+        self._second: SlotHead | None = None  # the content of slot 1
+        self._lock = threading.Lock()  # so that the last read of a thread is kept
 
     @classmethod
     def create(cls, path: Path, wrapped: bytes, generation: int) -> RingFile:
-        """Make a file without records; it is not on the disk before the first `commit`.
+        """Make a file without records; it is on the disk after the first `commit`.
 
         It has no name before `appear`.
         """
@@ -280,7 +280,7 @@ class RingFile:
         return file
 
     def appear(self) -> None:
-        """Give a file that was made its name, when all is in it."""
+        """Give a new file its name, when it is complete."""
         private_file.appear(self.handle, self.path)
 
     @classmethod
@@ -311,7 +311,7 @@ class RingFile:
             )
 
     def is_same(self) -> bool:
-        """Tell whether the file is in its place and unchanged since we last looked."""
+        """Return whether the file is in its place and unchanged since the last look."""
         try:
             same = private_file.read_at(self.handle, _SPAN, _SLOTS[0]) == self._raw
             return same and os.fstat(self.handle).st_nlink > 0
@@ -319,7 +319,7 @@ class RingFile:
             return False
 
     def is_in_place(self) -> bool:
-        """Tell whether the path leads to this file."""
+        """Return whether the path leads to this file."""
         try:
             there, here = os.stat(self.path), os.fstat(self.handle)
         except FileNotFoundError:
@@ -327,7 +327,7 @@ class RingFile:
         return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
     def is_gone(self) -> bool:
-        """Tell whether another file took its place: then it has no name, or was overwritten."""
+        """Return whether another file replaced it: then it has no name, or was overwritten."""
         return not os.fstat(self.handle).st_nlink or not any(
             private_file.read_at(self.handle, _SPAN, _SLOTS[0])
         )
@@ -335,42 +335,42 @@ class RingFile:
     def look(self) -> None:
         """Read the slots."""
         with self._lock:
-            for _ in range(_TRIES):  # another process may be writing just now
+            for _ in range(_TRIES):  # another process may be writing now
                 raw = private_file.read_at(self.handle, _SPAN, _SLOTS[0])
                 heads = [read_slot(raw[:SIZE]), read_slot(raw[-SIZE:])]
                 whole = [head for head in heads if head is not None]
                 if whole:
                     break
             else:
-                raise damaged("no slot that is whole", _SLOTS[0])
+                raise damaged("both slots are damaged", _SLOTS[0])
             head, size = max(whole), os.fstat(self.handle).st_size
             if head.end > size:
-                raise damaged("a file that is cut off", size)
+                raise damaged("the file is cut short", size)
             self.head, self._second, self._raw = head, heads[1], raw
             same = heads[0] == heads[1] and head.end == size
             self.settled = same and not head.erasing and not self._has_remains()
 
     def announce(self, head: SlotHead) -> None:
-        """Say in slot 1 that a destruction begins; the next `sync` brings it to the disk."""
+        """Announce a destruction in slot 1; the next `sync` writes it to the disk."""
         private_file.write_at(self.handle, slot(head), _SLOTS[1])
         self.look()
 
     def commit(self, head: SlotHead) -> None:
-        """Bring what was written to the disk, and then that it counts."""
-        if self._second != self.head:  # slot 0 is about to be at risk
+        """Sync the written records to the disk, and then make them valid."""
+        if self._second != self.head:  # slot 0 may be torn next
             private_file.write_at(self.handle, slot(self.head), _SLOTS[1])
         self.sync()
         self.conclude(head)
 
     def conclude(self, head: SlotHead) -> None:
-        """Say that what was written counts, where slot 1 is on the disk."""
+        """Make the written records valid, if slot 1 is on the disk."""
         private_file.write_at(self.handle, slot(head), _SLOTS[0])
         self.sync()
         private_file.write_at(self.handle, slot(head), _SLOTS[1])
         self.look()
 
     def sync(self) -> None:
-        """Bring what was written to the disk."""
+        """Sync the file to the disk."""
         try:
             private_file.sync(self.handle)
         except OSError:
@@ -378,7 +378,7 @@ class RingFile:
             raise
 
     def wrapped(self) -> bytes:
-        """The secrets, wrapped."""
+        """Return the wrapped secrets."""
         while True:
             head = self.head
             at = _AREAS[head.area & 1]
@@ -387,10 +387,10 @@ class RingFile:
                 return wrapped
             self.look()
             if self.head == head:  # and no other process has rewrapped them
-                raise damaged("wrapped secrets with another checksum", at)
+                raise damaged("the checksum of the wrapped secrets is wrong", at)
 
     def rewrap(self, wrapped: bytes, generation: int) -> None:
-        """Put other wrapped secrets in the place of these, which are overwritten then."""
+        """Replace the wrapped secrets, and overwrite the old ones."""
         area, size, check = self._write_area(1 - self.head.area, wrapped)
         self.commit(self.head.next(generation=generation, area=area, size=size, check=check))
         self.clear()
@@ -398,11 +398,11 @@ class RingFile:
         self.look()
 
     def _has_remains(self) -> bool:
-        """Tell whether the area that is not in use has something in it."""
+        """Return whether the unused area contains data."""
         return any(private_file.read_at(self.handle, LONGEST, _AREAS[1 - (self.head.area & 1)]))
 
     def clear(self) -> None:
-        """Do away with what does not count: behind the last record, and in the other area."""
+        """Overwrite unused bytes: after the last record, and in the other area."""
         os.ftruncate(self.handle, self.head.end)
         if self._has_remains():
             at = _AREAS[1 - (self.head.area & 1)]
@@ -418,14 +418,14 @@ class RingFile:
         return parse(private_file.read_at(self.handle, size, offset), 0, offset)
 
     def records(self, start: int) -> Iterator[tuple[int, KeyRecord]]:
-        """Read all records from an offset on."""
+        """Read all records from an offset."""
         data, at, offset, end = b"", 0, start, self.head.end
         while offset < end:
             if len(data) - at < LARGEST and offset + len(data) - at < end:
                 left = end - offset - (len(data) - at)
                 more = private_file.read_at(self.handle, min(_PIECE, left), end - left)
                 if not more:
-                    raise damaged("a file that is cut off", end - left)
+                    raise damaged("the file is cut short", end - left)
                 data, at = data[at:] + more, 0
             record = parse(data, at, offset)
             yield offset, record
@@ -433,7 +433,7 @@ class RingFile:
             at, offset = at + length, offset + length
 
     def mark(self, offset: int, mark: bytes) -> None:
-        """Mark a record as being destroyed."""
+        """Mark a record for destruction."""
         private_file.write_at(self.handle, mark, offset)
 
     def destroy(self, offset: int, record: KeyRecord) -> None:
@@ -441,11 +441,11 @@ class RingFile:
         private_file.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
 
     def append(self, data: bytes) -> None:
-        """Write records behind the last; they do not count before `commit`."""
+        """Write records after the last; they are not valid before `commit`."""
         private_file.write_at(self.handle, data, self.head.end)
 
     def touch(self) -> None:
-        """Write all bytes again: after a sync that failed, the system takes them for written."""
+        """Write all bytes again: after a failed sync, the system treats them as written."""
         self.doubt = False
         for offset in range(0, self.head.end, _PIECE):
             data = private_file.read_at(self.handle, min(_PIECE, self.head.end - offset), offset)
@@ -458,7 +458,7 @@ class RingFile:
             os.close(handle)
 
     def discard(self) -> None:
-        """Close a file that came to nothing, and do away with it."""
+        """Close an unfinished file, and remove it."""
         handle, self.handle = self.handle, -1
         private_file.discard(handle, self.path)
 
@@ -470,19 +470,19 @@ def _check(wrapped: bytes) -> bytes:
     return hashlib.sha256(wrapped).digest()[:8]
 
 
-_SHORT = 16  # bytes of an identity that tell it from others
+_SHORT = 16  # bytes of an identity that distinguish it from others
 
 
 class RecordIndex:
-    """Where the records are.
+    """The positions of the records.
 
     Attributes:
-        numbers: offset by number.
-        living: the numbers of those not known to be destroyed, so that a walk over all users does
-            not read again each record that was ever destroyed.
-        identities: offset of the last record by identity.
-        erased: how many were destroyed when they were read.
-        pending: a destruction was cut off.
+        numbers: Offset by number.
+        living: The numbers of records not known to be destroyed, so that a walk over all users
+            skips destroyed records.
+        identities: Offset of the last record by identity.
+        erased: How many were destroyed when they were read.
+        pending: A destruction was interrupted.
     """
 
     __slots__ = ("_end", "erased", "identities", "living", "numbers", "pending")
@@ -496,11 +496,11 @@ class RecordIndex:
         self._end = START
 
     def extend(self, file: RingFile, records: Records) -> None:
-        """Add what came behind."""
+        """Add the new records at the end."""
         count = file.head.records
         for offset, record in file.records(self._end):
             if record.number in self.numbers:
-                raise damaged("a record that is there twice", offset)
+                raise damaged("a record occurs twice", offset)
             self.numbers[record.number] = offset
             self.identities[record.identity[:_SHORT]] = offset
             state = records.state(record)
@@ -511,12 +511,12 @@ class RecordIndex:
             self.pending = self.pending or state is RecordState.ERASING
             self._end = offset + FIXED + len(record.body)
         if len(self.numbers) != count:
-            raise damaged("another number of records than the file says")
+            raise damaged("the number of records is not that of the slot")
 
     def offset_of(self, identity: bytes) -> int | None:
-        """Where the last record of a user is."""
+        """Return the offset of a user's last record."""
         return self.identities.get(identity[:_SHORT])
 
     def is_ahead_of(self, file: RingFile) -> bool:
-        """Tell whether the file has less than was read: an older one was copied over it."""
+        """Return whether the file has fewer records than were read, as a restored one has."""
         return file.head.end < self._end

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The keys of all users, in a file of their own that can forget one. Spec: OMS §20.
+"""The keys of all users, in a file that can destroy each. Spec: OMS §20.
 
-The file has a random root, wrapped under the master key, and a random salt for each user,
-encrypted under a key of the file; `derive` makes the user's keys of both. To erase a user is to
-overwrite his salt: his keys cannot be made again, even with the master key.
+The file has a random root, wrapped under the master key. It has a random salt for each user,
+encrypted under a key of the file. `derive` makes the user's keys of both. To erase a user is to
+overwrite the user's salt: the keys cannot be made again, even with the master key.
 
-That holds for this file. A copy made before still has the salt, and so may a medium that does not
-overwrite in place (flash, file systems that copy on write): `rekey` rewrites the file under
-other keys, and then the old master key has to be destroyed where it is kept.
+That is true for this file only. An earlier copy still has the salt. So may a medium that does not
+overwrite in place (flash, copy-on-write file systems). `rekey` rewrites the file under other keys;
+then destroy the old master key.
 
-What Python had in memory can't be wiped; it is dropped.
+Python cannot wipe keys in memory; they are only dropped.
 """
 
 from __future__ import annotations
@@ -40,20 +40,20 @@ from omsgrain.crypto.master_key import (
 from omsgrain.crypto.seal import KEY_SIZE, UserKeys, name_bytes
 from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
 
-_TOGETHER = 16_384  # records that are written at once
+_TOGETHER = 16_384  # records written at once
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStats:
-    """What is in a key file.
+    """Counts of a key file.
 
     Attributes:
-        path: the file.
-        live: users whose keys can be made.
-        erased: records that were destroyed.
-        generation: higher after each destruction, rewrap and rekey.
+        path: The file.
+        live: Users with keys.
+        erased: Destroyed records.
+        generation: Increases with each destruction, rewrap and rekey.
     """
 
     path: str
@@ -63,27 +63,27 @@ class KeyStats:
 
 
 class KeyRing(Ring):
-    """The keys of users. All threads may use one, and many processes the same file.
+    """The keys of users. All threads can share one, and many processes the same file.
 
-    A ring is not for use after a fork; the child opens it again. Every method may raise
-    `KeyMissingError` (the file is damaged or gone, or the ring is closed) and `OSError`; those
-    that change the file `StoreError`, when others are changing it for half a minute, or when it
-    can only be read.
+    Do not use a ring after a fork; open it again in the child. Every method may raise
+    `KeyMissingError` (the file is damaged or gone, or the ring is closed) and `OSError`. Methods
+    that change the file may raise `StoreError`, if others change it for half a minute, or if it is
+    read-only.
     """
 
     __slots__ = ()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], *, master: MasterKey) -> KeyRing:
-        """Make a new key file, mode 0600, with a fresh root.
+        """Make a new key file, mode 0600, with a new root.
 
         Args:
-            path: of a file that is not there.
-            master: the master key: 32 bytes, a path, a function, or an object that wraps.
+            path: A path that does not exist.
+            master: The master key: 32 bytes, a path, a function, or an object that wraps.
 
         Raises:
-            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
-            OSError: the file is there (FileExistsError), or cannot be written.
+            KeyMissingError: The master key is invalid, or does not unwrap what it wrapped.
+            OSError: The file exists (FileExistsError), or cannot be written.
         """
         secret, path = os.urandom(2 * KEY_SIZE), Path(os.path.realpath(path))
         file = RingFile.create(path, wrap(load_master(master), secret), 1)
@@ -100,15 +100,15 @@ class KeyRing(Ring):
         """Open a key file.
 
         Args:
-            path: the file; only its owner may read it.
-            master: as for `create`. A path is read again, or a function called, when another
+            path: The file; only its owner may be able to read it.
+            master: As for `create`. A path is read again, or a function called, when another
                 process has rewritten the file.
 
         Raises:
-            KeyMissingError: the file is missing, none of ours, cut off or damaged; or the master
-                key is another one; or others may read either file.
-            UnsupportedError: the file is of a later version.
-            OSError: a file cannot be read.
+            KeyMissingError: The file is missing, not a key file, cut short or damaged; or it has
+                another master key; or others may read either file.
+            UnsupportedError: The file has a later version.
+            OSError: A file cannot be read.
         """
         place = Path(os.path.realpath(path))
         return ring.steady(place, lambda: cls._of(RingFile.open(place), master))
@@ -122,15 +122,15 @@ class KeyRing(Ring):
             raise
 
     def ensure(self, user_ids: Iterable[str]) -> None:
-        """Make records for those who have none; they are on the disk when this returns.
+        """Make records for users without one; they are on the disk when it returns.
 
         An erased user gets another record, of the next generation.
 
         Args:
-            user_ids: whose; at most 1,024 bytes of UTF-8 each. "" stands for no user.
+            user_ids: The user ids; at most 1,024 bytes of UTF-8 each. "" means no user.
 
         Raises:
-            RangeError: no such user id; nothing was done.
+            RangeError: Invalid user id; no record was made.
         """
         names = self._names(user_ids)
         self.refresh()
@@ -148,7 +148,7 @@ class KeyRing(Ring):
                     self._catch_up()
 
     def _names(self, user_ids: Iterable[str]) -> dict[bytes, bytes]:
-        """Identity by name, each once."""
+        """Return identities by name, each once."""
         if isinstance(user_ids, str):
             user_ids = [user_ids]
         names = [name_bytes(user_id) for user_id in user_ids]
@@ -157,13 +157,13 @@ class KeyRing(Ring):
             return {name: self._records.identity(name) for name in names}
 
     def _missing(self, names: dict[bytes, bytes]) -> list[tuple[bytes, bytes, int]]:
-        """Name, identity and next generation of those without a live record."""
+        """Return name, identity and next generation of users without a live record."""
         found = []
         for name, identity in names.items():
             with self._guard:
                 self._check()
                 if self._index.offset_of(identity) in self._cache:
-                    continue  # live, or the last refresh had dropped it
+                    continue  # live, or the last refresh had removed it
                 last = self._last(identity)
                 if last is None:
                     found.append((name, identity, 1))
@@ -172,11 +172,11 @@ class KeyRing(Ring):
         return found
 
     def of_user(self, user_id: str) -> UserKeys | None:
-        """The keys of a user; None if he has no live record.
+        """Return the keys of a user; None without a live record.
 
         Raises:
-            KeyMissingError: his record is damaged.
-            RangeError: no such user id.
+            KeyMissingError: The record is damaged.
+            RangeError: Invalid user id.
         """
         (identity,) = self._names([user_id]).values()
         try:
@@ -185,36 +185,36 @@ class KeyRing(Ring):
             return None
 
     def by_number(self, number: bytes) -> UserKeys:
-        """The keys of a record.
+        """Return the keys of a record.
 
         Raises:
-            KeyMissingError: no such record, or it is damaged.
-            ErasedError: they were destroyed.
+            KeyMissingError: The record does not exist, or is damaged.
+            ErasedError: The keys were destroyed.
         """
         return self._of_number(number, self._keys)
 
     def user_id_of(self, number: bytes) -> str:
-        """Whose record it is, as NFC text.
+        """Return the user id of a record, as NFC text.
 
         Raises:
-            KeyMissingError: no such record, or it is damaged.
-            ErasedError: it was destroyed.
+            KeyMissingError: The record does not exist, or is damaged.
+            ErasedError: The record was destroyed.
         """
         return self._of_number(number, self._open_record)[1].decode()
 
     def _of_number(self, number: bytes, read: Callable[[int, KeyRecord | None], T]) -> T:
         found = self._fetch(partial(_offset, number), read)
         if found is None:
-            raise KeyMissingError("no key record of this number")
+            raise KeyMissingError("the key file has no record with this number")
         return found
 
     def destroyed(self, user_ids: Iterable[str]) -> list[bytes]:
-        """The numbers of records of users that were destroyed, the oldest first.
+        """Return the numbers of destroyed records of users, the oldest first.
 
-        All records are read, if one of the users was ever erased.
+        If one of the users was ever erased, all records are read.
 
         Raises:
-            RangeError: no such user id.
+            RangeError: Invalid user id.
         """
         identities = set(self._names(user_ids).values())
         self.refresh()
@@ -230,7 +230,7 @@ class KeyRing(Ring):
             ]
 
     def users(self) -> Iterator[UserKeys]:
-        """The keys of all who have a live record, in no order; others may change it meanwhile."""
+        """Yield the keys of all live records, in any order; the file may change meanwhile."""
         self.refresh()
         with self._guard:
             living = self._index.living
@@ -246,19 +246,19 @@ class KeyRing(Ring):
                 yield keys
 
     def erase(self, user_ids: Iterable[str]) -> int:
-        """Destroy the keys of users for good; it is done on the disk when this returns.
+        """Destroy the keys of users for good; they are gone from the disk when it returns.
 
-        All of one call share the syncs. That a user was there, and was erased, can be told from
-        what stays by who has the root and knows his id.
+        One call needs the same few syncs for all users. A holder of the root who knows a user id
+        can see that the user existed, and was erased.
 
         Args:
-            user_ids: whose; users without a live record are passed over.
+            user_ids: The user ids; users without a live record are skipped.
 
         Returns:
             How many were destroyed.
 
         Raises:
-            RangeError: no such user id; nothing was done.
+            RangeError: Invalid user id; no key was destroyed.
         """
         names = self._names(user_ids)
         with self._changing() as file:
@@ -285,13 +285,13 @@ class KeyRing(Ring):
                     yield last
 
     def _destroy(self, file: RingFile, doomed: list[tuple[int, KeyRecord]]) -> None:
-        # The marks are on the disk before anything is overwritten: what is half gone is known.
+        # The marks are on the disk before any overwrite: a half overwritten record is known.
         generation, erased = file.head.generation, file.head.erased + len(doomed)
         head = file.head.next(generation=generation + 1, erasing=1)
         file.announce(head)
         for offset, record in doomed:
             file.mark(offset, self._records.mark(record))
-        # A reader that found one alive before its mark sees another generation from here on.
+        # From here on, readers of an unmarked record see another generation.
         head = head.next(generation=generation + 2)
         file.announce(head)
         file.sync()
@@ -300,10 +300,10 @@ class KeyRing(Ring):
         file.conclude(head.next(generation=generation + 3, erased=erased, erasing=0))
 
     def rewrap(self, master: MasterKey) -> None:
-        """Wrap the secrets of the file under another master key; no record is touched.
+        """Wrap the secrets of the file under another master key; records do not change.
 
         Raises:
-            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
+            KeyMissingError: The master key is invalid, or does not unwrap what it wrapped.
         """
         with self._changing() as file:
             wrapped = wrap(load_master(master), self._secret)
@@ -313,18 +313,18 @@ class KeyRing(Ring):
                 self._catch_up()
 
     def rekey(self, master: MasterKey) -> None:
-        """Rewrite the file under fresh keys, and overwrite the old one.
+        """Rewrite the file under new keys, and overwrite the old one.
 
-        Users, numbers and keys stay; what was destroyed stays so. Other processes open the new
-        file at their next `refresh`, if their master key opens it. To make old copies of the file
-        worthless, give another master key and destroy the old one.
+        Users, numbers and keys stay; destroyed records stay destroyed. Other processes open the
+        new file at their next `refresh`, if their master key opens it. To make old copies of the
+        file useless, give another master key and destroy the old one.
 
         Raises:
-            KeyMissingError: the master key is none, or does not unwrap what it wrapped.
-            UnsupportedError: on a system that cannot replace an open file.
+            KeyMissingError: The master key is invalid, or does not unwrap what it wrapped.
+            UnsupportedError: The system cannot replace an open file.
         """
         if os.name != "posix":
-            raise UnsupportedError("a new key file needs a system that can replace an open file")
+            raise UnsupportedError("rekey needs a system that can replace an open file")
         with self._changing() as file:
             secret = self._secret[:KEY_SIZE] + os.urandom(KEY_SIZE)
             wrapped = wrap(load_master(master), secret)
@@ -342,11 +342,11 @@ class KeyRing(Ring):
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the key file into a new one, which the same master key opens.
 
-        A user who is erased later is still in the copy: make a new one after each erasure, and
-        destroy the one before.
+        The copy keeps users who are erased later: make a new one after each erasure, and destroy
+        the old copy.
 
         Raises:
-            OSError: the file is there (FileExistsError), or cannot be written.
+            OSError: The file exists (FileExistsError), or cannot be written.
         """
         with self._changing() as file:
             target, generation = Path(os.path.realpath(path)), file.head.generation
@@ -366,7 +366,7 @@ class KeyRing(Ring):
 
     @property
     def live(self) -> int:
-        """How many users have a key."""
+        """The number of users with a key."""
         head = self._file.head
         return head.records - head.erased
 
@@ -374,7 +374,7 @@ class KeyRing(Ring):
         return f"<KeyRing {self.live} live, {self._file.head.erased} erased>"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a key ring holds keys and is not pickled")
+        raise TypeError("a key ring contains keys and cannot be pickled")
 
 
 def _offset(number: bytes, index: RecordIndex) -> int | None:

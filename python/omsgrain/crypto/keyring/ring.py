@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A key file as a process has it open: its index, its keys, and how it follows what others do."""
+"""An open key file: its index, its keys, and the changes of other processes."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: one process alone may change the file
+except ImportError:  # not POSIX: only one process may change the file
     fcntl = None  # type: ignore[assignment]
 
 
 PATIENCE = 30.0
-"""Seconds to wait for another thread or process that changes the file."""
+"""The longest wait, in seconds, for another thread or process that changes the file."""
 
 _PAUSE = 0.0005, 0.02  # seconds between two tries
 
 
 def lock(handle: int) -> bool:
-    """Lock an open file, unless another descriptor has it locked."""
+    """Lock an open file, unless it is locked through another descriptor."""
     if fcntl is None:
         return True
     try:
@@ -50,13 +50,13 @@ def lock(handle: int) -> bool:
 
 
 def unlock(handle: int) -> None:
-    """Let others lock the file."""
+    """Unlock the file."""
     if fcntl is not None:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 class RingLock:
-    """The turn of one process; a thread that has it may take it again inside."""
+    """The lock for changes, across processes; a thread that has it may take it again."""
 
     __slots__ = ("_thread", "depth", "patience")
 
@@ -66,22 +66,22 @@ class RingLock:
         self.patience = patience
 
     def __enter__(self) -> None:
-        """Take it from the other threads; the file is not locked yet."""
+        """Lock out the other threads; the file is not locked yet."""
         if not self._thread.acquire(timeout=self.patience):
             raise _late("thread")
         self.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        """Give it up."""
+        """Release the lock."""
         self.leave()
 
     def leave(self) -> None:
-        """Give it up, after an `attempt`."""
+        """Release the lock after an `attempt`."""
         self.depth -= 1
         self._thread.release()
 
     def attempt(self) -> bool:
-        """Take it if no thread has it, this one neither."""
+        """Take the lock if no thread has it, not even this one."""
         if not self._thread.acquire(blocking=False):
             return False
         if self.depth:
@@ -102,7 +102,7 @@ class RingLock:
 
 
 def _late(who: str) -> StoreError:
-    return StoreError(f"another {who} is changing the key file", expected="its turn to end soon")
+    return StoreError(f"another {who} is changing the key file", expected="it to end soon")
 
 
 _PIECE = 1 << 20
@@ -119,7 +119,7 @@ def _old(path: Path) -> Path:
 
 
 def steady(path: Path, read: Callable[[], T]) -> T:
-    """Read a key file; again, if another one took its place meanwhile."""
+    """Read a key file; read again if another one replaced it meanwhile."""
     while True:
         before = _identity(path)
         try:
@@ -138,16 +138,16 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def has_leftovers(path: Path) -> bool:
-    """Tell whether a rewrite of the file was interrupted."""
+    """Return whether a rewrite of the file was interrupted."""
     return _new(path).exists() or _old(path).exists()
 
 
 def tidy(path: Path) -> None:
-    """Do away with what a process that was killed has left; the turn is the caller's."""
+    """Remove the files of a killed process; the caller has the lock."""
     old = _old(path)
     with suppress(FileNotFoundError):
         if os.path.samefile(old, path):
-            old.unlink()  # it was killed before it came to put the new one in its place
+            old.unlink()  # it was killed before it replaced the old file
     private_file.remove(old)
     private_file.remove(_new(path))
 
@@ -155,7 +155,7 @@ def tidy(path: Path) -> None:
 def rewrite(
     file: RingFile, wrapped: bytes, generation: int, copy: Callable[[KeyRecord, int], bytes]
 ) -> RingFile:
-    """Write the new file beside the old; it is locked from the start."""
+    """Write the new file next to the old one; it is locked from the start."""
     return write_copy(file, _new(file.path), wrapped, generation, copy)
 
 
@@ -166,7 +166,7 @@ def write_copy(
     generation: int,
     copy: Callable[[KeyRecord, int], bytes],
 ) -> RingFile:
-    """Write the records of a file into a new one; it is on the disk when this returns."""
+    """Copy the records of a file into a new one; it is on the disk when this returns."""
     fresh = RingFile.create(path, wrapped, generation)
     try:
         lock(fresh.handle)
@@ -187,10 +187,10 @@ def write_copy(
 
 
 def swap(file: RingFile, fresh: RingFile) -> None:
-    """Put the new file in the place of the old one."""
+    """Replace the old file by the new one."""
     path, old = file.path, _old(file.path)
     try:
-        with suppress(OSError):  # not every file system has links; then it may stay unwiped
+        with suppress(OSError):  # without links the old file may stay unwiped
             os.link(path, old)
         os.replace(fresh.path, path)
     except BaseException:
@@ -203,7 +203,7 @@ def swap(file: RingFile, fresh: RingFile) -> None:
 
 
 def bury(file: RingFile) -> None:
-    """Overwrite the old file; its slots tell readers that have it open to open the new one."""
+    """Overwrite the old file; its slots make readers of it open the new one."""
     try:
         private_file.zero(file.handle, 0, os.fstat(file.handle).st_size)
         file.sync()
@@ -212,15 +212,15 @@ def bury(file: RingFile) -> None:
         file.close()
 
 
-#: Users whose keys are kept at hand.
+#: The most users whose keys are cached.
 CACHED = 1 << 16
 
 
 class Ring:
     """An open key file.
 
-    The turn is for changes; the guard, which is never held while waiting for others, for the file
-    that is open, the index and the keys. A thread that takes both takes the turn first.
+    The lock is for changes. The guard, which is never held during a wait for others, is for the
+    open file, the index and the keys. A thread that takes both takes the lock first.
     """
 
     __slots__ = (
@@ -242,7 +242,7 @@ class Ring:
     _records: Records
 
     def __init__(self, file: RingFile, secret: bytes | None, master: MasterKey) -> None:
-        """Take an open file; its secrets are unwrapped if they are not given."""
+        """Use an open file; unwrap its secrets if they are not given."""
         self._cache: dict[int, UserKeys] = {}
         self._generation = -1
         self._guard = threading.RLock()
@@ -263,11 +263,9 @@ class Ring:
     def _unwrap(self, file: RingFile) -> bytes:
         secret = unwrap(load_master(self._master), file.wrapped())
         if not isinstance(secret, bytes) or len(secret) != 2 * KEY_SIZE:
-            raise KeyMissingError(
-                "what the master key unwrapped are not the secrets of a key file"
-            )
+            raise KeyMissingError("the master key did not unwrap the secrets of a key file")
         if self._secret and secret[:KEY_SIZE] != self._secret[:KEY_SIZE]:
-            raise KeyMissingError("another key file took the place of the one that was open")
+            raise KeyMissingError("another key file replaced the open one")
         return secret
 
     def _adopt(self, file: RingFile, secret: bytes) -> None:
@@ -284,17 +282,17 @@ class Ring:
         return self._file
 
     def refresh(self) -> int:
-        """See what other processes did: keys that are gone are dropped, new ones found.
+        """Read the changes of other processes: remove destroyed keys, find new ones.
 
-        To be called at the beginning of each transaction; a microsecond, if nothing was done.
+        Call it at the beginning of each transaction; it takes a microsecond if nothing changed.
 
         Returns:
             The generation of the file.
 
         Raises:
-            KeyMissingError: the file is damaged, or another took its place that this ring's
-                master key does not open.
-            OSError: it cannot be read.
+            KeyMissingError: The file is damaged, or this ring's master key does not open the file
+                that replaced it.
+            OSError: The file cannot be read.
         """
         file = self._file
         if self._refusal is not None or file.head.erasing or not file.is_same():
@@ -303,7 +301,7 @@ class Ring:
 
     @property
     def generation(self) -> int:
-        """The generation of the file: higher after each destruction, rewrap and rekey."""
+        """The generation of the file: increases with each destruction, rewrap and rekey."""
         return self.refresh()
 
     def _follow(self) -> None:
@@ -336,7 +334,7 @@ class Ring:
         self._index.extend(file, self._records)
 
     def _reopen(self) -> None:
-        """Open the file that is in the place of ours."""
+        """Open the file that replaced ours."""
         path = self._file.path
         try:
             steady(path, lambda: self._replace(RingFile.open(path)))
@@ -356,7 +354,7 @@ class Ring:
             raise
 
     def _finish(self) -> None:
-        """Finish a destruction, unless another process is at it and has the lock."""
+        """Finish a destruction, unless another process has the lock for it."""
         handle = self._file.handle
         if not lock(handle):
             return
@@ -370,10 +368,10 @@ class Ring:
 
     @contextmanager
     def _changing(self) -> Iterator[RingFile]:
-        """Have the turn, with the file as it is now."""
+        """Hold the lock, with the file as it is now."""
         with self._turn:
             if self._check().readonly:
-                raise StoreError("the key file can only be read", expected="one that is writable")
+                raise StoreError("the key file is read-only", expected="a writable key file")
             self._take()
             try:
                 with self._guard:
@@ -391,7 +389,7 @@ class Ring:
             self._turn.wait(self._file.handle)
 
     def _settle(self) -> None:
-        """Finish what others were killed at, and what failed here."""
+        """Finish changes that were interrupted or that failed here."""
         file = self._file
         tidy(file.path)
         if file.doubt:
@@ -415,7 +413,7 @@ class Ring:
     def _fetch(
         self, find: Callable[[RecordIndex], int | None], read: Callable[[int, KeyRecord | None], T]
     ) -> T | None:
-        """Find a record and read it; again, if that fails: others may have changed the file."""
+        """Find a record and read it; retry if that fails: others may have changed the file."""
         for last in (False, True):
             with self._guard:
                 file = self._check()
@@ -432,14 +430,14 @@ class Ring:
         return None
 
     def _open_record(self, offset: int, record: KeyRecord | None) -> tuple[bytes, bytes]:
-        """Salt and name of a record; the guard is the caller's."""
+        """Return salt and name of a record; the caller has the guard."""
         record = record or self._file.record(offset)
         if self._records.state(record) is not RecordState.LIVE:
             raise ErasedError("the keys of this record were destroyed")
         return self._records.open(record, offset)
 
     def _keys(self, offset: int, record: KeyRecord | None) -> UserKeys:
-        """The keys of a record; the guard is the caller's."""
+        """Return the keys of a record; the caller has the guard."""
         if record is None:
             return self._cache[offset]
         keys = self._derive(offset, record)
@@ -449,7 +447,7 @@ class Ring:
         return keys
 
     def _glance(self, offset: int, record: KeyRecord | None) -> UserKeys:
-        """The same for a walk over all users, whose keys do not displace others in the cache."""
+        """Return the keys of a record without caching them, for a walk over all users."""
         if record is None or len(self._cache) < CACHED:
             return self._keys(offset, record)
         return self._derive(offset, record)
@@ -460,7 +458,7 @@ class Ring:
         return UserKeys(record.number, user_key(root, name, salt=salt, generation=generation))
 
     def _last(self, identity: bytes) -> tuple[int, KeyRecord] | None:
-        """The last record of a user, live or not; the guard is the caller's."""
+        """Return the last record of a user, live or not; the caller has the guard."""
         offset = self._index.offset_of(identity)
         return None if offset is None else (offset, self._file.record(offset))
 
@@ -478,7 +476,7 @@ class Ring:
             del self._records
 
     def _abandon(self) -> None:
-        """In the child of a fork: the lock is the parent's too, and its threads are not here."""
+        """Close the ring in the child of a fork, which shares the parent's lock."""
         self._guard, self._turn = threading.RLock(), RingLock()
         self._drop("the key ring was opened before a fork; open it again in this process")
 
