@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which characters settle the question whether text is in NFC, as masks of 64 characters.
+//! Masks of 64 characters that tell which characters decide whether text is in NFC.
 
 use std::fmt::Write as _;
 

@@ -9,7 +9,7 @@ use toml::Table;
 use crate::perfect;
 use crate::rows::{Field, Registry, registry};
 
-/// What the library includes: static tables, and the registry as JSON.
+/// The generated parts of the library: static tables, and the registry as JSON.
 pub fn read(path: &str) -> (String, String) {
     let text = fs::read_to_string(path).expect("registry.toml");
     let whole: Table = text.parse().expect("registry.toml");
@@ -24,7 +24,7 @@ pub fn read(path: &str) -> (String, String) {
     (tables(&registry), serde_json::to_string(&whole).expect("registry as JSON"))
 }
 
-/// The constant of a field: `content` of an action is a field of its own.
+/// The constant of a field: `content` of an action is a separate field.
 fn ident(field: &Field) -> String {
     let name = field.name.trim_start_matches('_').to_uppercase();
     if field.name == "content" && field.scope == "action" { name + "_ACTION" } else { name }
@@ -68,7 +68,7 @@ fn groups(list: &[Vec<String>]) -> String {
     format!("&[{}]", list.iter().map(|g| ids(g)).collect::<Vec<_>>().join(", "))
 }
 
-/// The rules of the phases speak of an action's own `content`.
+/// The rules of the phases use an action's own `content`.
 fn of_action(ids: String) -> String {
     ids.replace("id::CONTENT", "id::CONTENT_ACTION")
 }
@@ -205,7 +205,7 @@ fn tables(r: &Registry) -> String {
     out
 }
 
-/// Searches a seed under which no two keys share a slot.
+/// Searches for a seed under which no two keys share a slot.
 fn perfect_table(keys: &[(usize, &str)]) -> (u64, Vec<u8>) {
     assert!(keys.len() < 255, "field ids are bytes");
     'seed: for seed in 1..1_000_000u64 {

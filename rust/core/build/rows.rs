@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rows of registry.toml. A derive of serde would cost each build the compilation of a parser of
-//! Rust; so what a key must hold stands here.
+//! The rows of registry.toml. A derive of serde would add a Rust parser to each build; so the
+//! checks of each key are written here.
 
 use toml::{Table, Value};
 
@@ -68,7 +68,7 @@ pub struct Profile {
     pub fields: Vec<Field>,
 }
 
-/// The value of a key; none if it is not there.
+/// The value of a key, if it is present.
 fn maybe<'t, T>(table: &'t Table, key: &str, of: impl Fn(&'t Value) -> Option<T>) -> Option<T> {
     table.get(key).map(|value| of(value).unwrap_or_else(|| panic!("registry.toml: {key} = {value}")))
 }

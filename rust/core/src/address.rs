@@ -122,7 +122,7 @@ pub fn parse(text: &str) -> Result<Digest> {
     Ok(out)
 }
 
-/// Whether [`parse`] takes a text.
+/// Whether [`parse`] accepts a text.
 #[inline]
 pub(crate) fn is_address(text: &str) -> bool {
     let digit = |b: u8| b.is_ascii_digit() | (b'a'..=b'f').contains(&b);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Many grains at once, on all cores, in the order they came. A bad one is reported by its
-//! position and takes nothing along.
+//! Many grains at once, on all cores, in input order. A bad grain is reported by its position and
+//! does not affect the others.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
@@ -14,19 +14,19 @@ use crate::index_rows::Place;
 use crate::shape_cache::Reader;
 use crate::{Error, Header, Result, address, decode, sha256_lanes};
 
-/// Below this many bytes of work, threads cost more than they bring.
+/// Below this many bytes of work, threads cost more than they save.
 pub(crate) const PARALLEL_FROM: usize = 64 << 10;
 /// Messages that a thread hashes side by side before it takes others.
 const PART: usize = 512;
 
-/// One item that was refused.
+/// A refused item.
 #[derive(Clone, Debug)]
 pub struct Refused {
     /// Its position in the input.
     pub index: usize,
-    /// Its line, counted from 1, if the input came by lines.
+    /// Its line, from 1, if the input has lines.
     pub line: Option<usize>,
-    /// Why.
+    /// The error.
     pub error: Error,
 }
 
@@ -35,31 +35,31 @@ pub struct Refused {
 pub struct Warned {
     /// Its position in the input.
     pub index: usize,
-    /// Its line, counted from 1, if the input came by lines.
+    /// Its line, from 1, if the input has lines.
     pub line: Option<usize>,
-    /// What looks wrong.
+    /// The message.
     pub message: String,
 }
 
-/// The good grains of a batch, one behind the other, and what was refused.
+/// The good grains of a batch, concatenated, and the refused items.
 #[derive(Debug, Default)]
 pub struct Batch {
-    /// All blobs.
+    /// The concatenated blobs.
     pub bytes: Vec<u8>,
-    /// Where each ends.
+    /// The end of each blob.
     pub ends: Vec<usize>,
     /// The address of each, after [`Batch::hash`].
     pub digests: Vec<Digest>,
-    /// The input position of each.
+    /// The input position of each blob.
     pub indices: Vec<usize>,
-    /// What was refused, in order.
+    /// The refused items, in order.
     pub refused: Vec<Refused>,
-    /// What looks wrong, in order.
+    /// The warnings, in order.
     pub warned: Vec<Warned>,
 }
 
 impl Batch {
-    /// How many good grains there are.
+    /// The number of good grains.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
@@ -75,7 +75,7 @@ impl Batch {
         &self.bytes[start..self.ends[i]]
     }
 
-    /// Takes one item that `encode` appends to the bytes it is given.
+    /// Adds one item that `encode` appends to the bytes it is given.
     pub fn add(
         &mut self,
         index: usize,
@@ -87,7 +87,7 @@ impl Batch {
         self.took(index, line, written, messages);
     }
 
-    /// Takes note of an item that was appended to the bytes, or refused.
+    /// Records an item that was appended to the bytes, or refused.
     pub(crate) fn took(
         &mut self,
         index: usize,
@@ -105,7 +105,7 @@ impl Batch {
         self.warned.extend(messages.into_iter().map(|message| Warned { index, line, message }));
     }
 
-    /// Takes one item that the shape cache appends to the given bytes, unless it declines.
+    /// Adds one item that the shape cache appends to the given bytes, unless it declines.
     #[inline]
     pub fn put(&mut self, index: usize, encode: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
         let accepted = encode(&mut self.bytes);
@@ -123,14 +123,14 @@ impl Batch {
         self.digests = digests;
     }
 
-    /// Computes the addresses that are not known yet, on this thread alone.
+    /// Computes the missing addresses, on this thread alone.
     pub(crate) fn hash_here(&mut self) {
         let known = self.digests.len();
         let digests = sha256_lanes::digests(self.len() - known, |i| self.blob(known + i));
         self.digests.extend(digests);
     }
 
-    /// Makes room for the good grains of these.
+    /// Reserves room for the good grains of these batches.
     pub(crate) fn reserve<'b>(&mut self, parts: impl Iterator<Item = &'b Batch> + Clone) {
         self.bytes.reserve(parts.clone().map(|part| part.bytes.len()).sum());
         let count = parts.map(Batch::len).sum();
@@ -139,7 +139,7 @@ impl Batch {
         self.digests.reserve(count);
     }
 
-    /// Appends a batch whose items come after these.
+    /// Appends a batch whose items follow those of this one.
     pub fn append(&mut self, other: Batch, items_before: usize, lines_before: usize) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
@@ -165,7 +165,7 @@ pub fn address_many(blobs: &[&[u8]]) -> Vec<Digest> {
     digests_on_all_cores(total(blobs), blobs.len(), |i| blobs[i])
 }
 
-/// The digest of each message, those of a part of them side by side.
+/// The digest of each message; those of one part are hashed side by side.
 fn digests_on_all_cores<'m>(
     bytes: usize,
     count: usize,
@@ -184,7 +184,7 @@ fn digests_on_all_cores<'m>(
     }
 }
 
-/// Checks each blob in full, and that it has the address beside it.
+/// Checks each blob in full, with its address.
 pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
     in_parts(size, pairs, |part| {
@@ -208,12 +208,12 @@ pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
     })
 }
 
-/// Bytes in all.
+/// The total number of bytes.
 pub fn total(blobs: &[&[u8]]) -> usize {
     blobs.iter().map(|blob| blob.len()).sum()
 }
 
-/// Calls `work` for 0..count; in parallel if there are enough bytes to share.
+/// Calls `work` for 0..count, in parallel if there are enough bytes to share.
 pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
     match pool_if(bytes >= PARALLEL_FROM) {
         Some(pool) => pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect()),
@@ -221,7 +221,7 @@ pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) ->
     }
 }
 
-/// Calls `work` for the items part by part; in parallel if there are enough bytes to share.
+/// Calls `work` for the items part by part, in parallel if there are enough bytes to share.
 fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> Vec<T> + Sync) -> Vec<T> {
     match pool_if(bytes >= PARALLEL_FROM && items.len() > PART) {
         Some(pool) => pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect()),
@@ -229,8 +229,8 @@ fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> 
     }
 }
 
-/// The threads of this process if there is work for them: to ask takes as long as ten short
-/// messages, and the first who asks has them made.
+/// The threads of this process, if there is work for them. The look-up takes as long as ten short
+/// messages, and the first call starts the threads.
 pub(crate) fn pool_if(needed: bool) -> Option<Arc<ThreadPool>> {
     needed.then(pool).flatten()
 }
@@ -238,9 +238,9 @@ pub(crate) fn pool_if(needed: bool) -> Option<Arc<ThreadPool>> {
 /// A process and its threads.
 static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
 
-/// After a fork the child has none of its parent's threads and would wait for them for ever, so
-/// each process makes its own. Nor is the lock waited for: if a thread of the parent held it at the
-/// fork, nobody in the child gives it back.
+/// After a fork the child has none of its parent's threads and would wait for them forever, so
+/// each process starts its own. The code does not wait for the lock either: if a thread of the
+/// parent held it at the fork, it is never released in the child.
 fn pool() -> Option<Arc<ThreadPool>> {
     let mut held = match POOL.try_lock() {
         Ok(held) => held,
@@ -252,7 +252,7 @@ fn pool() -> Option<Arc<ThreadPool>> {
         Some((process, pool)) if *process == here => Some(Arc::clone(pool)),
         _ => {
             let pool = Arc::new(rayon::ThreadPoolBuilder::new().build().ok()?);
-            // Dropping the parent's pool here would wait for threads that are not in this process.
+            // Dropping the parent's pool would wait for threads that are not in this process.
             if let Some(parent) = held.replace((here, Arc::clone(&pool))) {
                 std::mem::forget(parent);
             }
@@ -261,24 +261,24 @@ fn pool() -> Option<Arc<ThreadPool>> {
     }
 }
 
-// Reading many blobs for one thread that takes them in order, while other threads read ahead of it.
+// Reads many blobs for one thread that takes them in order, while other threads read ahead.
 
-/// Blobs that a thread reads before it looks for others.
+/// Blobs that a thread reads before it takes others.
 const AHEAD_PART: usize = 256;
-/// Blobs that are read, at most, before they are taken: so that the trees and unpacked payloads of
-/// a large batch do not all stand in memory at once.
+/// The most blobs that are read ahead: the trees and decompressed payloads of a large batch must
+/// not all be in memory at once.
 const AHEAD: usize = 2048;
 
-/// A blob that was read, and what was made ready of it.
+/// A blob that was read, and the result of `prepare`.
 type Read<'o, T> = (Result<Parsed<'o>>, T);
-/// What makes something ready of a blob that was read.
+/// Prepares a result from a blob that was read.
 type Prepare<'w, T> = &'w (dyn Fn(&Parsed<'_>, &[u8]) -> T + Sync);
 
-/// Reads blobs and hands each over, with its position, in order and on this thread.
+/// Reads blobs and passes each on with its position, in order and on this thread.
 ///
-/// What is read on this thread, and waiting for others, is done inside of `free`, which lets go of
-/// what this thread holds. What `prepare` makes of a blob goes along; whichever thread reads the blob
-/// makes it. The first error of `take` ends all.
+/// Reading on this thread, and waiting for others, happens inside `free`, which releases what this
+/// thread holds. The thread that reads a blob also calls `prepare` for it. The first error of
+/// `take` ends the call.
 ///
 /// # Errors
 /// That of `take`.
@@ -331,7 +331,7 @@ pub fn read_each<'p, T: Default + Send, E>(
     Ok(())
 }
 
-/// Parts of a batch, each read by whichever thread comes first.
+/// Parts of a batch, each read by the first free thread.
 struct Wave<'o, 'p, T> {
     parts: Vec<&'o [&'p [u8]]>,
     prepare: Prepare<'o, T>,
@@ -372,7 +372,7 @@ impl<'o, 'p: 'o, T: Default> Wave<'o, 'p, T> {
     }
 }
 
-/// A part that is being read. It is put in its place in any case, since who takes it waits for it.
+/// A part that is being read. It is stored in any case, since a thread may wait for it.
 struct Put<'w, 'o, 'p, T> {
     wave: &'w Wave<'o, 'p, T>,
     part: usize,
@@ -387,20 +387,20 @@ impl<T> Drop for Put<'_, '_, '_, T> {
     }
 }
 
-// Grains as a query meets them: at places of the index, with blobs that are hashed together.
+// Grains in a query: places of the index, with blobs that are hashed together.
 
-/// The address of each blob. `skip` bytes stand before it in its row.
+/// The address of each blob. Its row begins with `skip` other bytes.
 pub fn addresses(rows: &[&[u8]], skip: usize) -> Vec<Digest> {
     let blobs: Vec<&[u8]> = rows.iter().map(|row| row.get(skip..).unwrap_or_default()).collect();
     address_many(&blobs)
 }
 
-/// Whether a grain with this address belongs at a place: six bytes of the one stand in the other.
+/// Whether a grain with this address belongs at a place: the place contains six bytes of it.
 pub fn is_at(place: &Place, digest: &Digest) -> bool {
     place[6..12].iter().zip(digest).all(|(a, b)| *a == !*b)
 }
 
-/// The same of an address in hex.
+/// The same for an address in hex.
 pub fn fits(place: &Place, address: &str) -> bool {
     parse(address).is_ok_and(|digest| is_at(place, &digest))
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Blind tokens: the terms of a sealed grain under its user's key, by which it is found by whoever
-//! has the key and by nobody else. Spec: OMS §20
+//! Blind tokens: the terms of a sealed grain under its user's key. Only a holder of the key finds
+//! the grain by them. Spec: OMS §20
 //!
 //! ```text
 //! token    first 16 bytes of HMAC-SHA256(token key, term)
 //! term     a key of the index rows that the plain grain would have; or b"w" ++ a word
 //! ```
 //!
-//! Under each token stands the place of the grain with its time masked:
+//! The row of each token is the grain's place with its time masked:
 //!
 //! ```text
 //! time, 6 bytes XOR the first 6 of AES-256-ECB(place key, block) ++ the other 10
@@ -25,11 +25,11 @@ use crate::{Code, Error, Result, extent};
 
 pub use crate::hmac::{KEY, TOKEN, Token};
 
-/// Begins the term of a word; no kind of index row has it.
+/// Begins the term of a word; no kind of index row has this byte.
 const WORD: u8 = b'w';
-/// Bytes of the time that a place begins with.
+/// Bytes of the time at the beginning of a place.
 const TIME: usize = 6;
-/// Terms that a thread takes at a time.
+/// Terms that a thread takes at once.
 const PART: usize = 8 * LANES;
 /// About how many terms a grain has besides its words.
 const TERMS: usize = 14;
@@ -37,7 +37,7 @@ const TERMS: usize = 14;
 /// A plain grain, in an envelope or not, the words of its texts and the token key of its user.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainGrain<'a> {
-    /// Verified before.
+    /// A verified blob.
     pub blob: &'a [u8],
     /// In any order.
     pub words: &'a [&'a [u8]],
@@ -45,20 +45,19 @@ pub struct PlainGrain<'a> {
     pub key: &'a [u8],
 }
 
-/// What a grain is found by.
+/// The terms that find a grain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blind {
     /// Each once, in order.
     pub tokens: Vec<Token>,
-    /// The time of its place under each of them, in ms.
+    /// The time of its places, in ms.
     pub created_at: u64,
 }
 
 /// The tokens of each grain.
 ///
-/// # Errors
-/// `ERR_KEY` for a key of another length, or a grain that is sealed already; `ERR_CORRUPT` for one
-/// that is damaged.
+/// # Errors `ERR_KEY` for a key of another length, or a grain that is already sealed;
+/// `ERR_CORRUPT` for a damaged one.
 pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
     // A batch has many grains of few users.
     let mut numbers = HashMap::new();
@@ -112,7 +111,7 @@ pub fn tokens(key: &[u8], terms: &[&[u8]]) -> Result<Vec<Token>> {
 /// # Errors
 /// `ERR_KEY` for a key of another length.
 pub fn tokens_each(keys: &[&[u8]], terms: &[&[u8]]) -> Result<Vec<Token>> {
-    // A batch has many terms of few keys, and those of one are hashed side by side.
+    // A batch has many terms of few keys, and the terms of one key are hashed side by side.
     let mut order: Vec<usize> = (0..terms.len().min(keys.len())).collect();
     order.sort_by_key(|i| keys[*i]);
     let groups: Vec<&[usize]> = order.chunk_by(|a, b| keys[*a] == keys[*b]).collect();
@@ -128,7 +127,7 @@ pub fn tokens_each(keys: &[&[u8]], terms: &[&[u8]]) -> Result<Vec<Token>> {
     Ok(tokens)
 }
 
-/// The token of one term under each key: how it is asked for without saying whose it is.
+/// The token of one term under each key: a query for it does not show the user.
 ///
 /// # Errors
 /// `ERR_KEY` for a key of another length.
@@ -139,10 +138,9 @@ pub fn tokens_many(keys: &[&[u8]], term: &[u8]) -> Result<Vec<Token>> {
     made.into_iter().collect::<Result<Vec<_>>>().map(|tokens| tokens.concat())
 }
 
-/// The blocks that are encrypted to mask the times of some places.
+/// The blocks to encrypt for masking the times of some places.
 ///
-/// # Errors
-/// `ERR_CORRUPT` if there are not 16 bytes to each place.
+/// # Errors `ERR_CORRUPT` if the length is not 16 bytes a place.
 pub fn place_blocks(places: &[u8]) -> Result<Vec<u8>> {
     let mut blocks = Vec::with_capacity(places.len());
     for place in whole(places)? {
@@ -152,10 +150,10 @@ pub fn place_blocks(places: &[u8]) -> Result<Vec<u8>> {
     Ok(blocks)
 }
 
-/// The places with their times masked, or shown again, by the blocks encrypted.
+/// The places with their times masked, or shown again, by the encrypted blocks.
 ///
-/// # Errors
-/// `ERR_CORRUPT` if there are not 16 bytes to each place, or other blocks than places.
+/// # Errors `ERR_CORRUPT` if the length is not 16 bytes a place, or the numbers of blocks and
+/// places differ.
 pub fn mask_times(places: &[u8], stream: &[u8]) -> Result<Vec<u8>> {
     let mut masked = places.to_vec();
     if stream.len() != places.len() {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grains that stand one behind the other, as in a container: many are looked at in one call, and
-//! none becomes an object of its own. Spec: OMS §11
+//! Concatenated grains, as in a container: one call checks many of them, and none becomes a
+//! separate object. Spec: OMS §11
 
 use crate::address::Digest;
 use crate::header::{ENCRYPTED, SIGNED, VERSION};
 use crate::{Code, Error, Result, batch, extent, sha256_lanes};
 
-/// The grains of a block, by their sizes: u32 each, in the order of bytes of this machine.
+/// The grains of a block, by their sizes: u32 each, in native byte order.
 ///
-/// # Errors
-/// `ERR_CORRUPT` if they are not the sizes of these grains.
+/// # Errors `ERR_CORRUPT` if these are not the sizes of the grains.
 pub fn split<'b>(bytes: &'b [u8], sizes: &[u8]) -> Result<Vec<&'b [u8]>> {
     let wrong = || Error::new(Code::Corrupt, "not the sizes of these grains");
     let (sizes, rest) = sizes.as_chunks();
@@ -23,14 +22,14 @@ pub fn split<'b>(bytes: &'b [u8], sizes: &[u8]) -> Result<Vec<&'b [u8]>> {
     if left.is_empty() && rest.is_empty() { Ok(grains) } else { Err(wrong()) }
 }
 
-/// What came of checking grains.
+/// The result of checking grains.
 #[derive(Debug)]
 pub struct Checked {
-    /// Of each its hash: of a plain one the address.
+    /// The hash of each grain; for a plain blob the address.
     pub digests: Vec<Digest>,
-    /// Positions of those that are not plain blobs, and were only hashed.
+    /// Positions of grains that are not plain blobs, and were only hashed.
     pub special: Vec<usize>,
-    /// Positions of the plain ones that are not good, and why.
+    /// Positions and errors of bad plain blobs.
     pub wrong: Vec<(usize, Error)>,
 }
 
@@ -53,8 +52,8 @@ fn is_plain(grain: &[u8]) -> bool {
     matches!(grain, [VERSION, flags, ..] if flags & (SIGNED | ENCRYPTED) == 0)
 }
 
-/// The addresses of stored blobs, each in a row behind the beginning of its address; none if one of
-/// them is not what was stored.
+/// The addresses of stored blobs, each in a row after the beginning of its address; None if one of
+/// them changed.
 pub fn sound(rows: &[&[u8]], mark: usize) -> Option<Vec<Digest>> {
     let parts: Option<Vec<_>> = rows.iter().map(|row| row.split_at_checked(mark)).collect();
     let (marks, blobs): (Vec<_>, Vec<_>) = parts?.into_iter().unzip();
@@ -63,8 +62,8 @@ pub fn sound(rows: &[&[u8]], mark: usize) -> Option<Vec<Digest>> {
     marks.iter().zip(&digests).all(|(mark, digest)| digest.starts_with(mark)).then_some(digests)
 }
 
-/// The first grain whose header says an earlier time than the one before it, or else the last
-/// time; those of `skipped`, which rise, say nothing.
+/// The first grain whose header has an earlier time than the grain before it, or else the last
+/// time. Grains of `skipped`, in rising order, do not count.
 pub fn out_of_order(grains: &[&[u8]], mut last: u32, skipped: &[usize]) -> std::result::Result<u32, usize> {
     let mut skipped = skipped.iter().peekable();
     for (i, grain) in grains.iter().enumerate() {

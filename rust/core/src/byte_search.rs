@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Looking through blobs for any of a few byte strings, at the speed of a look at each byte.
+//! Searches blobs for any of a few byte strings, in one pass over the bytes.
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-/// What is looked for.
+/// The byte strings.
 #[derive(Debug)]
 pub struct ByteSearch {
     marks: Vec<Vec<u8>>,
-    /// A bit for each pair of bytes: whether a mark begins so.
+    /// A bit for each pair of bytes: whether one of the byte strings begins with it.
     begins: Vec<u64>,
 }
 
 const PAIRS: usize = 1 << 16;
 
 impl ByteSearch {
-    /// ByteSearch of fewer than two bytes are not found.
+    /// Byte strings of fewer than two bytes are never found.
     pub fn new(marks: Vec<Vec<u8>>) -> Self {
         let mut begins = vec![0; PAIRS / 64];
         for mark in &marks {
@@ -27,7 +27,7 @@ impl ByteSearch {
         ByteSearch { marks, begins }
     }
 
-    /// Whether one of them stands in some bytes.
+    /// Whether some bytes contain one of them.
     pub fn are_in(&self, bytes: &[u8]) -> bool {
         bytes.windows(2).enumerate().any(|(at, pair)| {
             let pair = usize::from(pair[0]) << 8 | usize::from(pair[1]);

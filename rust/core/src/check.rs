@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether one value is what its field may hold. Spec: OMS §6, §7
+//! Whether a value is valid for its field. Spec: OMS §6, §7
 
 use crate::error::shown;
 use crate::fields::{Side, full_name, short_key, wrong_kind};
@@ -8,7 +8,7 @@ use crate::value::{Node, View};
 use crate::{Code, Error, Result, address, datetime};
 use alloc::{string::String, string::ToString as _};
 
-/// What a check must know of the grain around the value.
+/// The facts about the grain that a check of a value needs.
 #[derive(Clone, Copy, Debug)]
 pub struct Around {
     /// Writing or reading.
@@ -121,7 +121,7 @@ fn finite(value: f64) -> Result<()> {
     if value.is_finite() { Ok(()) } else { Err(Error::new(Code::FloatInvalid, "a float is NaN or infinite")) }
 }
 
-/// An integer in a float field: the writer makes it a float, so a reader never meets one.
+/// An integer in a float field: the writer makes it a float, so it is an error in a blob.
 fn becomes_float(side: Side) -> Result<()> {
     match side {
         Side::Write => Ok(()),
@@ -129,7 +129,7 @@ fn becomes_float(side: Side) -> Result<()> {
     }
 }
 
-/// Milliseconds since 1970 from any way to say a time.
+/// Milliseconds since 1970 from any form of a time.
 ///
 /// # Errors
 /// `ERR_SCHEMA` for text that is not RFC 3339.
@@ -147,7 +147,7 @@ fn did(text: &str) -> Result<()> {
     if is_did(text) { Ok(()) } else { Err(Error::new(Code::Did, "not a DID").expected("did:method:id")) }
 }
 
-/// `did:method:id`. Spec: W3C DID core §3.1, as far as it can be said without the method.
+/// `did:method:id`. Spec: W3C DID core §3.1, except for the rules of methods
 #[inline]
 pub(crate) fn is_did(text: &str) -> bool {
     let parts = text.strip_prefix("did:").and_then(|rest| rest.split_once(':'));
@@ -155,7 +155,7 @@ pub(crate) fn is_did(text: &str) -> bool {
         !method.is_empty()
             && method.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
             && !id.is_empty()
-            // A fold has no early end, so that many bytes are looked at in one step.
+            // A fold has no early end, so that many bytes are checked in one step.
             && id.bytes().fold(true, |good, b| good & b.is_ascii_graphic())
     })
 }
@@ -180,7 +180,8 @@ fn structured<N: Node>(spec: &Field, node: &N, around: Around) -> Result<()> {
     })
 }
 
-/// An entry of content_refs, embedding_refs or related_to; with `cites` an external citation is one.
+/// An entry of content_refs, embedding_refs or related_to; with `cites` it may be an external
+/// citation.
 fn nested_entry<N: Node>(table: &'static Nested, node: &N, around: Around, cites: bool) -> Result<()> {
     let mut present = 0u16;
     node.each_entry(&mut |key, value| {
@@ -200,7 +201,7 @@ fn nested_entry<N: Node>(table: &'static Nested, node: &N, around: Around, cites
     }
 }
 
-/// What derived_from holds: addresses, and external citations. Spec: OMS §27.5
+/// The entries of derived_from: addresses, and external citations. Spec: OMS §27.5
 ///
 /// # Errors
 /// `ERR_SCHEMA`, `ERR_EMPTY`, the address errors.
@@ -215,10 +216,10 @@ pub fn sources<N: Node>(node: &N) -> Result<()> {
     })
 }
 
-/// The members that every external citation has.
+/// The members of every external citation.
 const CITATION: [&str; 2] = ["citation_type", "identifier"];
 
-/// Whether a map is an external citation, right or not.
+/// Whether a map is an external citation, valid or not.
 pub(crate) fn is_citation<N: Node>(node: &N) -> Result<bool> {
     let mut found = false;
     node.each_entry(&mut |key, value| {
@@ -248,7 +249,7 @@ fn citation<N: Node>(node: &N) -> Result<()> {
     }
 }
 
-/// The row of a nested key, which is a full name when written and a short key when read.
+/// The row of a nested key, which is a full name on writing and a short key on reading.
 fn nested_name(table: &'static Nested, key: &str, side: Side) -> Result<Option<&'static Field>> {
     let (found, other) = match side {
         Side::Write => (table.by_name(key), table.by_short(key)),
@@ -261,7 +262,7 @@ fn nested_name(table: &'static Nested, key: &str, side: Side) -> Result<Option<&
     }
 }
 
-/// Checks only the names in nested entries: all that holds for an opaque grain.
+/// Checks only the names in nested entries: the only rule for opaque grains.
 ///
 /// # Errors
 /// `ERR_SCHEMA`, `ERR_CORRUPT`.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compressed payloads: one zstd frame. Ours state their content size; others need not. Spec: OMS §3.2, bit 2
+//! Compressed payloads: one zstd frame. Our frames state their content size; others may not. Spec:
+//! OMS §3.2, bit 2
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -11,7 +12,7 @@ pub(crate) const LEVEL: i32 = 3;
 #[cfg(feature = "zstd")]
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// One zstd frame of a payload.
+/// Compresses a payload into one zstd frame.
 ///
 /// # Errors
 /// `ERR_UNSUPPORTED` in a build without zstd.
@@ -29,8 +30,7 @@ pub fn is_frame(bytes: &[u8]) -> bool {
 
 /// The length of the zstd frame at the start of `bytes`.
 ///
-/// # Errors
-/// `ERR_CORRUPT` if there is none, or it is cut.
+/// # Errors `ERR_CORRUPT` if there is none, or it is cut short.
 #[cfg(feature = "zstd")]
 pub fn frame_len(bytes: &[u8]) -> Result<usize> {
     if !is_frame(bytes) {
@@ -40,7 +40,7 @@ pub fn frame_len(bytes: &[u8]) -> Result<usize> {
         .map_err(|_| Error::new(Code::Corrupt, "the zstd frame is broken").at(0))
 }
 
-/// The size that a zstd frame says it unpacks to; none if it does not say.
+/// The decompressed size that a zstd frame states, if it does.
 ///
 /// # Errors
 /// `ERR_CORRUPT` if its header is broken.
@@ -51,8 +51,8 @@ pub fn content_size(frame: &[u8]) -> Result<Option<usize>> {
         .map_err(|_| Error::new(Code::Corrupt, "the zstd frame is broken").at(0))
 }
 
-/// The payload in a zstd frame. A size that the frame states is checked before anything is
-/// unpacked; without one, unpacking stops at `max`. A bomb costs no more than a grain.
+/// The payload in a zstd frame. A stated size is checked before decompression; without one,
+/// decompression stops at `max`. So a bomb costs no more than a grain.
 ///
 /// # Errors
 /// `ERR_CORRUPT`; `ERR_TOO_LARGE` if it would be larger than `max`.
@@ -89,7 +89,7 @@ pub fn decompress(frame: &[u8], max: usize) -> Result<Cow<'_, [u8]>> {
     }
 }
 
-/// What zstd returns where the output is full: its error numbers are negative sizes.
+/// zstd's result for a full output buffer: its error numbers are negative sizes.
 #[cfg(feature = "zstd")]
 const NO_ROOM: usize =
     (zstd::zstd_safe::zstd_sys::ZSTD_ErrorCode::ZSTD_error_dstSize_tooSmall as usize).wrapping_neg();

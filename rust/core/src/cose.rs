@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! COSE_Sign1 in the shape that nearly all have, taken apart; nothing is verified.
+//! Parses COSE_Sign1 in its most common form; nothing is verified.
 //!
 //! ```text
 //! 0xd2 [ << {1: alg, 3: content type, 4: kid} >>, {} or {"iat": seconds}, blob, 64 bytes ]
 //! ```
 //!
-//! The reference is `omsgrain.crypto.cose`. What is not of this shape may be good all the same, and
-//! is left to it: so nothing is refused here, and nothing is taken that it would refuse.
-//! Spec: RFC 9052 §4.2, OMS §9
+//! The reference is `omsgrain.crypto.cose`. An envelope of another form may be valid, and is left
+//! to the reference. So nothing is refused here, and nothing is accepted that the reference would
+//! refuse. Spec: RFC 9052 §4.2, OMS §9
 //!
 //! Part of the row that `signature` names.
 
@@ -27,27 +27,27 @@ const ALG: i64 = 1;
 const CONTENT_TYPE: i64 = 3;
 const KID: i64 = 4;
 
-/// An envelope taken apart.
+/// A parsed envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sign1<'a> {
-    /// The signed headers, as their bytes stand.
+    /// The signed headers, as encoded.
     pub protected: &'a [u8],
-    /// Number of the algorithm.
+    /// The number of the algorithm.
     pub alg: i64,
-    /// Who signed.
+    /// The signer.
     pub kid: &'a str,
-    /// Of the payload.
+    /// The content type of the payload.
     pub content_type: &'a str,
-    /// When it was signed, in epoch seconds. Nothing proves it.
+    /// The signer's claim of the time, in epoch seconds. Nothing proves it.
     pub iat: Option<u64>,
-    /// What is signed.
+    /// The signed payload.
     pub payload: &'a [u8],
-    /// As it stands.
+    /// As encoded.
     pub signature: &'a [u8; SIGNATURE],
 }
 
 impl<'a> Sign1<'a> {
-    /// Takes an envelope apart; none if it has another shape.
+    /// Parses an envelope; None if it has another form.
     pub fn read(envelope: &'a [u8]) -> Option<Self> {
         if envelope.first() != Some(&ENVELOPE) || envelope.len() > MAX_PAYLOAD + MAX_OVERHEAD {
             return None;
@@ -68,7 +68,7 @@ impl<'a> Sign1<'a> {
         Some(Sign1 { protected, alg, kid, content_type, iat, payload, signature })
     }
 
-    /// The Sig_structure: what the signature is made over. Spec: RFC 9052 §4.4
+    /// The Sig_structure: the bytes to sign. Spec: RFC 9052 §4.4
     pub fn to_be_signed(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.protected.len() + self.payload.len() + 32);
         Cbor::array(&mut out, 4);
@@ -103,7 +103,7 @@ fn signed(protected: &[u8]) -> Option<(i64, &str, &str)> {
     if cursor.left() > 0 { None } else { Some((alg?, content_type?, kid?)) }
 }
 
-/// The time in the headers that are not signed, which hold nothing else.
+/// The time in the unsigned headers, if they have nothing else.
 fn unsigned(cursor: &mut Cursor<'_>) -> Option<Option<u64>> {
     match Cbor::head(cursor).ok()? {
         Head::Map(0) => return Some(None),

@@ -4,7 +4,7 @@
 use alloc::string::String;
 
 /// Parses `2026-01-15T10:00:00.25+01:00`. `T` may be `t` or a space, `Z` may be `z`; a leap second
-/// is taken as the first instant of the next minute. None for anything else.
+/// is read as the first instant of the next minute. None for anything else.
 pub fn parse_rfc3339(text: &str) -> Option<i64> {
     let b = text.as_bytes();
     let number = |from: usize, to: usize| -> Option<i64> {
@@ -58,8 +58,8 @@ pub fn parse_rfc3339(text: &str) -> Option<i64> {
     Some(seconds * 1_000 + if second == 60 { 0 } else { millis })
 }
 
-/// Milliseconds since 1970 as text in UTC: in whole seconds where it is, else with three digits behind
-/// the point. None for years but 1 to 9999.
+/// Milliseconds since 1970 as text in UTC: in whole seconds if possible, else with three decimals.
+/// None except for years 1 to 9999.
 pub fn spell(ms: i64) -> Option<String> {
     let (days, rest) = (ms.div_euclid(86_400_000), ms.rem_euclid(86_400_000));
     let (year, month, day) = date(days);
@@ -91,7 +91,7 @@ fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// The other way of `days_since_1970`.
+/// The inverse of `days_since_1970`.
 fn date(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

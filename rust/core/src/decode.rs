@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a blob to its fields: what is accepted is exactly what the writer writes. Spec: OMS §4.10
+//! From a blob to its fields: it accepts exactly what the writer writes. Spec: OMS §4.10
 
 use alloc::borrow::Cow;
 use alloc::string::{String, ToString as _};
@@ -14,14 +14,14 @@ use crate::shape_cache::Plan;
 use crate::value::Value;
 use crate::{Code, Error, Result, compress, registry, shape_cache, validate};
 
-/// One field of a grain that was read.
+/// A field of a decoded grain.
 #[derive(Debug)]
 pub struct Item<'p> {
     /// The field of the table, or [`UNKNOWN`].
     pub id: u8,
     /// The key on the wire.
     pub key: &'p str,
-    /// A 1.1 field whose sense is the opposite of today's.
+    /// A 1.1 field with the opposite meaning of today's.
     pub negate: bool,
     /// The value.
     pub value: Value<'p>,
@@ -34,29 +34,29 @@ impl Item<'_> {
         (self.id != UNKNOWN).then(|| registry::field(self.id))
     }
 
-    /// The full name, of 1.2.
+    /// The full 1.2 name.
     pub fn name(&self) -> &str {
         self.field().map_or(self.key, |f| f.name)
     }
 }
 
-/// A grain that was read and found good.
+/// A decoded and valid grain.
 #[derive(Debug)]
 pub struct Decoded<'p> {
     /// The nine bytes.
     pub header: Header,
-    /// The type; none if the grain is opaque.
+    /// The type; None if the grain is opaque.
     pub grain_type: Option<&'static GrainType>,
     /// The fields, in the order of the payload.
     pub items: Vec<Item<'p>>,
-    /// What is allowed but looks wrong.
+    /// The warnings.
     pub warnings: Vec<String>,
 }
 
 /// A header, and the plain payload.
 pub type Opened<'p> = (Header, Cow<'p, [u8]>);
 
-/// Checks size, version and flags of a blob and gives its plain payload.
+/// Checks size, version and flags of a blob and returns its plain payload.
 ///
 /// # Errors
 /// `ERR_TOO_SHORT`, `ERR_TOO_LARGE`, `ERR_VERSION`, `ERR_UNKNOWN_TYPE`, `ERR_SIGNED_MISMATCH`
@@ -84,7 +84,7 @@ fn open_within(blob: &[u8], profile: Profile) -> Result<Opened<'_>> {
     Ok((header, payload_within(header, blob, profile)?))
 }
 
-/// The plain payload of a blob that is not sealed, be it in an envelope or not.
+/// The plain payload of an unsealed blob, with or without envelope.
 ///
 /// # Errors
 /// `ERR_CORRUPT`, `ERR_TOO_LARGE` for a packed payload.
@@ -100,10 +100,10 @@ fn payload_within(header: Header, blob: &[u8], profile: Profile) -> Result<Cow<'
     compress::decompress(payload, profile.max_size - LEN).map_err(|e| e.shifted(LEN))
 }
 
-/// Reads the payload that [`open`] gave.
+/// Reads the payload that [`open`] returned.
 ///
-/// # Errors
-/// All refusals of the format, with the byte offset (of a compressed blob: as if it were not).
+/// # Errors All refusals of the format, with the byte offset (of a compressed blob: after
+/// decompression).
 pub fn read<'p>(header: Header, payload: &'p [u8]) -> Result<Decoded<'p>> {
     let raw = header.encoding().read_map(payload, EXTENDED.max_depth);
     raw.and_then(|raw| check(header, raw))
@@ -134,17 +134,17 @@ fn check(header: Header, raw: Vec<RawEntry<'_>>) -> Result<(Decoded<'_>, crate::
     Ok((Decoded { header, grain_type, items, warnings }, facts))
 }
 
-/// What a blob is once it was read and found good.
+/// A decoded and valid blob.
 #[derive(Debug)]
 pub enum Parsed<'p> {
-    /// It is plain: its payload stands as it is in the blob, with the fields of this plan.
+    /// Plain: the fields of this plan are in the blob as they are.
     Plain(Header, Arc<Plan>),
     /// Any other.
     Other(Decoded<'p>),
 }
 
-/// Reads a blob: by the plans of this thread, or else in the general way. `payload` holds what was
-/// packed.
+/// Reads a blob, by a plan of this thread or by the general code. `payload` receives a
+/// decompressed payload.
 ///
 /// # Errors
 /// As [`open`] and [`read`].
@@ -159,7 +159,7 @@ pub fn read_one<'p>(blob: &'p [u8], payload: &'p mut Cow<'p, [u8]>) -> Result<Pa
     Ok(Parsed::Other(decoded))
 }
 
-/// Reads one of many blobs, which was opened.
+/// Reads one of many opened blobs.
 ///
 /// # Errors
 /// As [`read`].
@@ -177,7 +177,7 @@ pub fn read_by<'b, 'p>(
     Ok(Parsed::Other(decoded))
 }
 
-/// Checks a blob in full, without keeping anything of it.
+/// Checks a blob in full, and returns only its header.
 ///
 /// # Errors
 /// As [`open`] and [`read`].
@@ -201,7 +201,7 @@ pub fn verify_by<'p>(reader: &mut shape_cache::Reader<'p>, blob: &'p [u8]) -> Re
     Ok(header)
 }
 impl<'p> Decoded<'p> {
-    /// The fields as a map by full name; what [`crate::encode::encode`] takes.
+    /// The fields as a map by full name; the input of [`crate::encode::encode`].
     pub fn into_value(self) -> Value<'p> {
         Value::Map(self.items.into_iter().map(expand).collect())
     }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From fields to the one blob that says them: gather, validate, compact, write, head.
-//! Spec: OMS §4.9
+//! From fields to the one canonical blob: gather, validate, compact, write, head. Spec: OMS §4.9
 
 use alloc::{string::String, vec::Vec};
 use smallvec::SmallVec;
@@ -30,7 +29,7 @@ pub struct Options {
     pub encoding: Encoding,
     #[doc(hidden)]
     pub compress: bool,
-    /// The least sensitivity; the tags may ask for more.
+    /// The least sensitivity; the tags may require more.
     #[doc(hidden)]
     pub sensitivity: u8,
     /// Keep an older type name instead of writing today's.
@@ -57,7 +56,7 @@ impl Options {
     }
 
     /// Sets the sensitivity in the header, from 0 (public) to 3 (health data), unless the tags of
-    /// the grain ask for more.
+    /// the grain require more.
     #[must_use]
     pub fn sensitivity(self, level: u8) -> Options {
         Options { sensitivity: level, ..self }
@@ -99,7 +98,7 @@ pub fn encode<N: Node>(node: &N, options: &Options) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// Appends the blob of a grain to `out`, which stays as it was on an error.
+/// Appends the blob of a grain to `out`, which is unchanged after an error.
 ///
 /// # Errors
 /// As [`encode`].
@@ -177,13 +176,13 @@ fn payload<W: Wire, N: Node>(
         let Entry { id, field, negate, .. } = *entry;
         let what = What { id, field, negate, grain_type: fields.grain_type };
         value::<W, N>(what, &entry.node, options, out).map_err(|e| entry.place(e))?;
-        // What is too large is refused before all of it has been written.
+        // A blob that is too large is refused before all of it is written.
         check_size(out.len() - start, options.profile)?;
     }
     Ok(())
 }
 
-/// What the writer knows of a value.
+/// The facts that the writer has about a value.
 #[derive(Clone, Copy)]
 pub(crate) struct What {
     pub id: u8,
@@ -208,7 +207,7 @@ pub(crate) fn value<W: Wire, N: Node>(
             let nesting = field.nested.map(|table| Nesting { table, coerce });
             codec::write_list::<W, N>(out, node, 2, limits, nesting)?;
         }
-        // An opaque grain has no schema: nothing but an instant is changed.
+        // An opaque grain has no schema: only an instant is converted.
         _ if what.grain_type.is_none() => codec::write::<W, N>(out, node, 2, limits)?,
         (Kind::Float64, View::Int(i)) => W::float(out, i as f64),
         (Kind::Float64, View::UInt(u)) => W::float(out, u as f64),

@@ -5,12 +5,12 @@ use alloc::borrow::Cow;
 use alloc::{borrow::ToOwned as _, boxed::Box, string::String, string::ToString as _, vec::Vec};
 use core::fmt;
 
-/// What a fallible function of this crate returns.
+/// The result of a fallible function of this crate.
 pub type Result<T> = core::result::Result<T, Error>;
 
 macro_rules! codes {
     ($($name:ident = $text:literal),+ $(,)?) => {
-        /// The stable codes of the format (Spec: OMS errors) that the core can give.
+        /// The stable codes of the format (Spec: OMS errors) that the core can return.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Code { $(#[doc = $text] $name),+ }
 
@@ -49,9 +49,9 @@ codes! {
     Unsupported = "ERR_UNSUPPORTED",
 }
 
-/// Why fields or bytes are no grain: a stable code, one sentence, and the place.
+/// Why fields or bytes are not a valid grain: a stable code, one sentence, and the place.
 ///
-/// It never holds content of the grain: text shows as its length.
+/// It never contains content of the grain: text is shown as its length.
 ///
 /// ```
 /// use omsgrain_core::{Options, Value, encode};
@@ -69,7 +69,7 @@ codes! {
 /// assert_eq!(error.code(), "ERR_RANGE");
 /// assert_eq!(error.pointer().as_deref(), Some("/confidence"));
 /// ```
-// Boxed, so that a `Result` stays small on the way that succeeds.
+// Boxed, so that a `Result` stays small on success.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Error(Box<Detail>);
 
@@ -77,7 +77,7 @@ pub struct Error(Box<Detail>);
 struct Detail {
     code: Code,
     message: Cow<'static, str>,
-    /// Innermost segment first: each level adds its own on the way out.
+    /// Innermost segment first: each caller adds its own segment.
     path: Vec<String>,
     offset: Option<usize>,
     expected: Option<Cow<'static, str>>,
@@ -85,7 +85,7 @@ struct Detail {
 }
 
 impl Error {
-    /// An error with a code and one sentence, which must not hold content of the grain.
+    /// An error with a code and one sentence, which must not contain content of the grain.
     #[cold]
     #[doc(hidden)]
     pub fn new(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
@@ -94,7 +94,7 @@ impl Error {
         Error(Box::new(Detail { code, message, path, offset, expected, found }))
     }
 
-    /// Says what would have been right.
+    /// Adds the expected value.
     #[must_use]
     #[doc(hidden)]
     pub fn expected(mut self, what: impl Into<Cow<'static, str>>) -> Self {
@@ -102,7 +102,7 @@ impl Error {
         self
     }
 
-    /// Says what was there instead: a kind, a size, a number; never personal content.
+    /// Adds the found value: a kind, a size, a number; never personal content.
     #[must_use]
     #[doc(hidden)]
     pub fn found(mut self, what: impl Into<Cow<'static, str>>) -> Self {
@@ -110,8 +110,8 @@ impl Error {
         self
     }
 
-    /// Adds the map key around what was refused. A key that does not look like a name may be
-    /// personal (an e-mail address, say) and is shown as "…".
+    /// Adds the map key around the error. A key that does not look like a name may be personal (an
+    /// e-mail address, say) and is shown as "…".
     #[must_use]
     #[doc(hidden)]
     pub fn in_key(mut self, key: &str) -> Self {
@@ -120,7 +120,7 @@ impl Error {
         self
     }
 
-    /// Adds the array position around what was refused.
+    /// Adds the array position around the error.
     #[must_use]
     #[doc(hidden)]
     pub fn in_index(mut self, index: usize) -> Self {
@@ -128,7 +128,7 @@ impl Error {
         self
     }
 
-    /// Sets the byte offset, unless a deeper place was already named.
+    /// Sets the byte offset, unless a deeper place already did.
     #[must_use]
     #[doc(hidden)]
     pub fn at(mut self, offset: usize) -> Self {
@@ -136,7 +136,7 @@ impl Error {
         self
     }
 
-    /// Moves the byte offset, for errors of a part that was read by itself.
+    /// Shifts the byte offset, for errors of a part that was read separately.
     #[must_use]
     #[doc(hidden)]
     pub fn shifted(mut self, by: usize) -> Self {
@@ -170,18 +170,18 @@ impl Error {
         self.0.offset
     }
 
-    /// What OMS expects there.
+    /// The expected value.
     pub fn expectation(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
-    /// What stands there: a kind, a size or a number.
+    /// The found value: a kind, a size or a number.
     pub fn finding(&self) -> Option<&str> {
         self.0.found.as_deref()
     }
 }
 
-/// Whether a key reads as an identifier, so that showing it gives nothing away.
+/// Whether a key looks like an identifier, so that an error may show it.
 fn is_plain_name(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:$".contains(&b))
 }

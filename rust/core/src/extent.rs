@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a grain ends when others follow it: blobs and envelopes say so themselves, sealed grains
-//! do not. Spec: OMS §11
+//! Where a grain ends when others follow it. Blobs and envelopes show their end, sealed grains do
+//! not. Spec: OMS §11
 
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
@@ -11,7 +11,7 @@ use crate::{Code, Error, Result, compress};
 /// First byte of a COSE_Sign1 envelope: CBOR tag 18. A blob begins with its version, 1.
 pub const ENVELOPE: u8 = 0xd2;
 
-/// How many bytes the grain at the start of `bytes` takes; none if it is sealed, and so opaque.
+/// The length of the grain at the start of `bytes`; None if it is sealed, and so opaque.
 ///
 /// # Errors
 /// `ERR_CORRUPT`, `ERR_VERSION`, `ERR_TOO_SHORT`: no grain begins here.
@@ -37,8 +37,8 @@ pub fn extent(bytes: &[u8]) -> Result<Option<usize>> {
     len.map(|len| Some(LEN + len)).map_err(|e| e.shifted(LEN))
 }
 
-/// The blob in a COSE_Sign1 envelope and the length of the whole; nothing is verified.
-/// Spec: RFC 9052 §4.2
+/// The blob in a COSE_Sign1 envelope and the length of the envelope; nothing is verified. Spec:
+/// RFC 9052 §4.2
 ///
 /// # Errors
 /// `ERR_CORRUPT` if it is not `18([bytes, map, bytes, bytes])`.
@@ -65,7 +65,7 @@ pub fn envelope(bytes: &[u8]) -> Result<(&[u8], usize)> {
     Ok((blob, cursor.at))
 }
 
-/// The blob itself, taken out of its envelope if it is in one.
+/// The blob itself, without its envelope if it has one.
 ///
 /// # Errors
 /// As [`envelope`].
@@ -80,7 +80,7 @@ fn byte_string<'a>(cursor: &mut Cursor<'a>) -> Option<&'a [u8]> {
     }
 }
 
-/// Passes over one value.
+/// Skips one value.
 fn skip<W: Wire>(cursor: &mut Cursor<'_>, depth: usize) -> Result<()> {
     let at = cursor.at;
     if depth > EXTENDED.max_depth {
@@ -95,7 +95,7 @@ fn skip<W: Wire>(cursor: &mut Cursor<'_>, depth: usize) -> Result<()> {
         Head::Map(len) => len.saturating_mul(2),
         _ => 0,
     };
-    // Each value takes a byte at least, so a lying length ends soon.
+    // Each value takes at least a byte, so a false length ends soon.
     (0..values).try_for_each(|_| skip::<W>(cursor, depth + 1))
 }
 

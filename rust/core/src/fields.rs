@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The fields of one grain, found by name or by short key, before they are checked and written.
+//! The fields of one grain, by name or by short key, before they are checked and written.
 
 use smallvec::SmallVec;
 
@@ -10,7 +10,7 @@ use crate::value::{Node, View};
 use crate::{Code, Error, Result, warn};
 use alloc::string::String;
 
-/// Which way the fields go: as a user gave them, or as a payload holds them.
+/// The direction: fields from a user, or from a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Side {
@@ -21,15 +21,15 @@ pub enum Side {
 /// One field.
 #[derive(Debug)]
 pub struct Entry<K, N> {
-    /// The key as it stands, or will stand, in the payload.
+    /// The key in the payload.
     pub key: WireKey<K>,
     /// The field of the table, or [`UNKNOWN`].
     pub id: u8,
-    /// The row that rules it: of the table, or of a domain profile.
+    /// The row with its rules: of the table, or of a domain profile.
     pub field: Option<&'static Field>,
-    /// A 1.1 field whose sense is the opposite of today's.
+    /// A 1.1 field with the opposite meaning of today's.
     pub negate: bool,
-    /// Where its value begins in the payload, if it was read.
+    /// The offset of its value in the payload, if it was read.
     pub offset: Option<usize>,
     /// The value.
     pub node: N,
@@ -41,7 +41,7 @@ impl<K: AsRef<str>, N> Entry<K, N> {
         self.field.map_or_else(|| self.key.as_str(), |f| f.name)
     }
 
-    /// Puts the place of this field on an error of its value.
+    /// Adds the place of this field to an error of its value.
     pub fn place(&self, error: Error) -> Error {
         placed(error.in_key(self.name()), self.offset)
     }
@@ -59,11 +59,11 @@ fn placed(error: Error, offset: Option<usize>) -> Error {
 pub struct Fields<K, N> {
     /// In the order given.
     pub entries: SmallVec<[Entry<K, N>; 24]>,
-    /// Position of each known field in `entries`, less one; 0 if absent.
+    /// Position of each known field in `entries`, plus one; 0 if absent.
     at: [u16; COUNT],
-    /// Which way they go.
+    /// The direction.
     pub side: Side,
-    /// The type; none if the grain is opaque.
+    /// The type; None if the grain is opaque.
     pub grain_type: Option<&'static GrainType>,
     /// The header byte.
     pub type_byte: u8,
@@ -75,7 +75,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         Fields { entries: SmallVec::new(), at: [0; COUNT], side, grain_type: None, type_byte: 0 }
     }
 
-    /// A known field, if it is there.
+    /// A known field, if present.
     #[inline]
     pub fn get(&self, id: u8) -> Option<&Entry<K, N>> {
         self.at[usize::from(id)].checked_sub(1).map(|at| &self.entries[usize::from(at)])
@@ -94,8 +94,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
 
     /// Adds a field.
     ///
-    /// # Errors
-    /// `ERR_CORRUPT` if it is there already.
+    /// # Errors `ERR_CORRUPT` if it is present already.
     #[inline]
     pub fn push(&mut self, entry: Entry<K, N>) -> Result<()> {
         let id = entry.id;
@@ -111,12 +110,12 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         if *at != 0 {
             return Err(Error::new(Code::Corrupt, "a field stands twice").in_key(registry::field(id).name));
         }
-        // There are more positions than u16 only in a grain that is far too large.
+        // Only a grain that is far too large has more positions than u16.
         *at = u16::try_from(position + 1).map_err(|_| Error::new(Code::TooLarge, "too many fields"))?;
         Ok(())
     }
 
-    /// Finds the type and, from it, what depends on it: an action's own `content`, 1.1 names.
+    /// Finds the type and what depends on it: an action's own `content`, 1.1 names.
     ///
     /// # Errors
     /// `ERR_NO_TYPE`, `ERR_UNKNOWN_TYPE`, `ERR_SCHEMA`, `ERR_CORRUPT`.
@@ -174,11 +173,11 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         }
     }
 
-    /// `content` of an action is a field of its own, with a short key of its own.
+    /// `content` of an action is a separate field, with its own short key.
     fn use_action_content(&mut self) -> Result<()> {
         let position = match self.side {
             Side::Write => self.at[usize::from(id::CONTENT)],
-            // On the wire an action's content is `cnt`; `content` is its full name.
+            // In a payload an action's content is `cnt`; `content` is its full name.
             Side::Read if self.get(id::CONTENT).is_some() => return Err(full_name("content", "cnt")),
             Side::Read => return Ok(()),
         };
@@ -189,8 +188,8 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         Ok(())
     }
 
-    /// Takes 1.1 field names where today's are absent. Of two old names for one field the first of
-    /// the table is taken, whatever the order of the input.
+    /// Uses 1.1 field names where today's are absent. Of two old names for one field the first of
+    /// the table is used, whatever the order of the input.
     fn use_old_names(&mut self) -> Result<()> {
         let unknown = |entry: &Entry<K, N>, name: &str| entry.id == UNKNOWN && entry.key.as_str() == name;
         for alias in registry::aliases(self.type_byte) {
@@ -206,7 +205,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
         Ok(())
     }
 
-    /// An unknown key: a short key where a name belongs, or the reverse, or really unknown.
+    /// An unknown key: a short key instead of a name, or the reverse, or really unknown.
     fn resolve_unknown(&mut self, position: usize) -> Result<()> {
         let key = self.entries[position].key.as_str();
         match self.side {
@@ -245,7 +244,7 @@ fn unknown_type(name: &str) -> String {
     }
 }
 
-/// Collects the fields that a user gave, by full name; nulls are left out.
+/// Collects the fields from a user, by full name; nulls are left out.
 ///
 /// # Errors
 /// `ERR_NOT_MAP`, and those of names and types.
@@ -270,7 +269,7 @@ pub fn gather<N: Node>(node: &N, type_byte: Option<u8>) -> Result<Fields<N::Key,
     Ok(fields)
 }
 
-/// The refusal of a value of the wrong kind.
+/// The error for a value of the wrong kind.
 #[cold]
 pub fn wrong_kind(view: &View<'_>, expected: &'static str) -> Error {
     Error::new(Code::Schema, "a value of the wrong kind").expected(expected).found(view.kind())

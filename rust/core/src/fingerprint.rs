@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Semantic fingerprints: the same statement made at different times has one.
+//! Semantic fingerprints: the same statement has the same fingerprint, whenever it was made.
 //!
 //! ```text
 //! fingerprint = first 16 bytes of BLAKE3(payload in canonical MessagePack, without LEFT_OUT)
 //! ```
 //!
-//! Header and envelope are no part of it, nor is the encoding that the blob has. An address tells
-//! these apart; a fingerprint is for finding what was said before.
+//! A fingerprint does not depend on header, envelope and encoding of the blob; an address does. A
+//! fingerprint finds repeated statements.
 
 use crate::codec::msgpack::Msgpack;
 use crate::codec::{self, EXTENDED, Encoding, Limits, RawEntry, Wire};
@@ -18,13 +18,12 @@ use alloc::vec::Vec;
 /// A fingerprint.
 pub type Fingerprint = [u8; 16];
 
-/// When it was said. Access data would be left out too, but a blob never holds any.
+/// The time of the statement. Access data would be left out too, but a blob never contains any.
 const LEFT_OUT: [u8; 2] = [id::CREATED_AT, id::TIMESTAMP_MS];
 
-/// The fingerprint of a blob that was verified, in an envelope or not; none if it is sealed.
+/// The fingerprint of a verified blob, with or without envelope; None if it is sealed.
 ///
-/// # Errors
-/// `ERR_CORRUPT` if it is no grain.
+/// # Errors `ERR_CORRUPT` if it is not a grain.
 pub fn fingerprint(blob: &[u8]) -> Result<Option<Fingerprint>> {
     let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
@@ -37,10 +36,9 @@ pub fn fingerprint(blob: &[u8]) -> Result<Option<Fingerprint>> {
     of_entries(header.encoding(), &payload, &entries).map(Some)
 }
 
-/// The fingerprint of a payload whose entries were read already.
+/// The fingerprint of a payload with its decoded entries.
 ///
-/// # Errors
-/// None for entries that were read from a payload.
+/// # Errors None for entries that were read from a payload.
 pub fn of_entries(encoding: Encoding, payload: &[u8], entries: &[RawEntry<'_>]) -> Result<Fingerprint> {
     let left_out = LEFT_OUT.map(|id| registry::field(id).short);
     let is_in = |entry: &&RawEntry<'_>| !left_out.contains(&entry.key);
@@ -70,7 +68,7 @@ pub fn of_entries(encoding: Encoding, payload: &[u8], entries: &[RawEntry<'_>]) 
     Ok(short)
 }
 
-/// Where an entry begins in a MessagePack payload: at the head of its key.
+/// The offset of an entry in a MessagePack payload: the head of its key.
 fn start(entry: &RawEntry<'_>) -> usize {
     let head = match entry.key.len() {
         0..=31 => 1,

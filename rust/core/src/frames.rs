@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The frames of a compressed container: one of any size, or many of about 1 MiB, so that reading
-//! one grain unpacks one frame. Small frames are unpacked whole, others piece by piece. Spec: OMS §11
+//! one grain decompresses one frame. Small frames are decompressed whole, others piece by piece.
+//! Spec: OMS §11
 
 use std::hash::Hasher as _;
 use std::io::{self, BufRead, Read, Write as _};
@@ -10,7 +11,7 @@ use twox_hash::XxHash32;
 
 use crate::{Code, Error, Result, compress};
 
-/// How the grains of a container are packed; the numbers are those of its header.
+/// The codec of a container's grains; the numbers are those of its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Codec {
@@ -18,17 +19,18 @@ pub enum Codec {
     Lz4 = 2,
 }
 
-/// The most that a frame may unpack to if it is unpacked whole: what a reader must be ready to hold.
+/// The most that a frame may decompress to if it is decompressed whole: a reader must have room
+/// for it.
 pub const MAX_FRAME: usize = 8 << 20;
 
-/// The largest window of a zstd frame that is read piece by piece: that of zstd's own reader.
+/// The largest window of a zstd frame that is read piece by piece: the limit of zstd's own reader.
 pub const MAX_WINDOW: u64 = 1 << MAX_WINDOW_LOG;
 const MAX_WINDOW_LOG: u32 = 27;
 
 const LZ4_MAGIC: [u8; 4] = [0x04, 0x22, 0x4d, 0x18];
 
-/// Packs one frame, which states its content size and a checksum of it: so that damage is found in
-/// the frame it is in.
+/// Packs one frame, which states its content size and a checksum, so that damage is found in its
+/// frame.
 ///
 /// # Errors
 /// `ERR_UNSUPPORTED` if the library refuses.
@@ -39,7 +41,7 @@ pub fn pack(codec: Codec, bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(frame)
 }
 
-/// A frame in the making: its content comes in pieces, and its bytes leave in pieces.
+/// An unfinished frame: content goes in piece by piece, and its bytes come out piece by piece.
 pub struct Packing(Packer);
 
 enum Packer {
@@ -66,10 +68,10 @@ impl Packing {
         }))
     }
 
-    /// Takes more content. Returns the bytes of the frame that are ready.
+    /// Adds content. Returns the bytes of the frame that are ready.
     ///
-    /// # Errors
-    /// `ERR_UNSUPPORTED` if the library refuses: the content is longer than was said.
+    /// # Errors `ERR_UNSUPPORTED` if the library refuses: the content is longer than the stated
+    /// size.
     pub fn add(&mut self, bytes: &[u8]) -> Result<Vec<u8>> {
         match &mut self.0 {
             Packer::Zstd(packer) => {
@@ -85,8 +87,8 @@ impl Packing {
 
     /// Ends the frame. Returns its last bytes.
     ///
-    /// # Errors
-    /// `ERR_UNSUPPORTED` if the library refuses: the content has another length than was said.
+    /// # Errors `ERR_UNSUPPORTED` if the library refuses: the content does not have the stated
+    /// size.
     pub fn finish(self) -> Result<Vec<u8>> {
         match self.0 {
             Packer::Zstd(packer) => packer.finish().map_err(refused),
@@ -106,8 +108,8 @@ fn refused(error: io::Error) -> Error {
     Error::new(Code::Unsupported, format!("the codec cannot pack this: {error}"))
 }
 
-/// A frame of any size, unpacked piece by piece. It need not state its content size; where it does,
-/// it must be right.
+/// A frame of any size, decompressed piece by piece. It may omit its content size; a stated size
+/// must be right.
 pub struct Unpacking<R: BufRead>(Unpacker<R>);
 
 enum Unpacker<R: BufRead> {
@@ -116,12 +118,11 @@ enum Unpacker<R: BufRead> {
 }
 
 impl<R: BufRead> Unpacking<R> {
-    /// Begins with the frame that stands at the start of the input, which is asked for nothing
-    /// behind that frame's end.
+    /// Begins with the frame at the start of the input. It reads nothing after the end of that
+    /// frame.
     ///
-    /// # Errors
-    /// Those of the input; `InvalidData` if no frame begins there, `OutOfMemory` if it asks for a
-    /// window of more than [`MAX_WINDOW`].
+    /// # Errors Those of the input; `InvalidData` if no frame begins there, `OutOfMemory` if its
+    /// window is larger than [`MAX_WINDOW`].
     pub fn new(codec: Codec, input: R) -> io::Result<Self> {
         let mut input = Counted { input, taken: 0 };
         let head = input.fill_buf()?;
@@ -150,7 +151,8 @@ impl<R: BufRead> Unpacking<R> {
     }
 }
 
-/// Nothing is read at the end of the frame. Broken frames are `InvalidData` or `UnexpectedEof`.
+/// At the end of the frame it returns no bytes. Broken frames are `InvalidData` or
+/// `UnexpectedEof`.
 impl<R: BufRead> Read for Unpacking<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
@@ -160,7 +162,7 @@ impl<R: BufRead> Read for Unpacking<R> {
     }
 }
 
-/// The window that a zstd frame asks for; none if its head is cut. Spec: RFC 8878 §3.1.1.1
+/// The window size of a zstd frame; None if its head is cut short. Spec: RFC 8878 §3.1.1.1
 fn zstd_window(head: &[u8]) -> Option<u64> {
     let descriptor = *head.get(4)?;
     if descriptor & 0x20 != 0 {
@@ -176,7 +178,7 @@ fn invalid(reason: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
-/// Counts what is taken.
+/// Counts the bytes that are consumed.
 struct Counted<R> {
     input: R,
     taken: u64,
@@ -201,7 +203,7 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// What an lz4 frame says of itself. Spec: LZ4 frame format 1.6, "Frame Descriptor"
+/// The frame descriptor of an lz4 frame. Spec: LZ4 frame format 1.6, "Frame Descriptor"
 struct Lz4Head {
     linked: bool,
     block_sums: bool,
@@ -212,7 +214,7 @@ struct Lz4Head {
 }
 
 impl Lz4Head {
-    /// None if there is no head that can be read here; one with a dictionary cannot.
+    /// None if no supported head is here; a head with a dictionary is not supported.
     fn parse(bytes: &[u8]) -> Option<Lz4Head> {
         let &[flags, sizes, ..] = bytes.strip_prefix(&LZ4_MAGIC)? else { return None };
         let has_size = flags & 0x08 != 0;
@@ -234,17 +236,17 @@ impl Lz4Head {
     }
 }
 
-/// How far back an lz4 block may point.
+/// How far back an lz4 block may refer.
 const LZ4_WINDOW: usize = 64 << 10;
 
-/// The blocks of an lz4 frame, one after the other.
+/// The blocks of an lz4 frame, in order.
 struct Lz4<R> {
     input: R,
     head: Lz4Head,
     packed: Vec<u8>,
-    /// What the blocks before this one end with, then this one.
+    /// The end of the earlier blocks, then this block.
     plain: Vec<u8>,
-    /// Where this block begins there, and what of it was not yet given.
+    /// Where this block begins there, and how much of it was returned.
     start: usize,
     given: usize,
     size: u64,
@@ -338,8 +340,9 @@ impl<R: BufRead> Lz4<R> {
     }
 }
 
-/// Whether the frame that begins here is to be unpacked piece by piece: it states no content size,
-/// or one of more than [`MAX_FRAME`]. Its first 18 bytes say so. What is no frame is none.
+/// Whether the frame that begins here must be decompressed piece by piece: it states no content
+/// size, or one above [`MAX_FRAME`]. Its first 18 bytes show it. False for bytes that are not a
+/// frame.
 pub fn is_long(codec: Codec, head: &[u8]) -> bool {
     let stated = match codec {
         Codec::Zstd if !compress::is_frame(head) => return false,
@@ -352,12 +355,11 @@ pub fn is_long(codec: Codec, head: &[u8]) -> bool {
     stated.is_ok_and(|size| size.is_none_or(|size| size > MAX_FRAME as u64))
 }
 
-/// The length of the frame at the start of `bytes`, and of what it unpacks to; none if no frame
+/// The length of the frame at the start of `bytes`, and its decompressed length; None if no frame
 /// begins here (a manifest does).
 ///
-/// # Errors
-/// `ERR_CORRUPT` for a frame that is cut or does not state its content size; `ERR_TOO_LARGE` for
-/// one that would unpack to more than [`MAX_FRAME`].
+/// # Errors `ERR_CORRUPT` for a frame that is cut short or does not state its content size;
+/// `ERR_TOO_LARGE` for one above [`MAX_FRAME`].
 pub fn measure(codec: Codec, bytes: &[u8]) -> Result<Option<(usize, usize)>> {
     let broken = |reason| Error::new(Code::Corrupt, reason).at(0);
     let (length, size) = match codec {
@@ -393,7 +395,7 @@ fn lz4_measure(bytes: &[u8]) -> Option<(usize, Option<usize>)> {
     (at <= bytes.len()).then_some((at, size))
 }
 
-/// Unpacks one whole frame.
+/// Decompresses one whole frame.
 ///
 /// # Errors
 /// As [`measure`]; `ERR_CORRUPT` if it is broken, or bytes follow it.

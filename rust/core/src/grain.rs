@@ -132,7 +132,7 @@ impl Grain {
         &self.fields
     }
 
-    /// What OMS allows, but looks like a mistake.
+    /// The warnings: allowed by OMS, but likely mistakes.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

@@ -13,7 +13,7 @@ use crate::codec::Encoding;
 use crate::{Code, Error, Result, address};
 use alloc::string::ToString as _;
 
-/// The only version there is.
+/// The only version.
 pub const VERSION: u8 = 1;
 
 const AT_VERSION: usize = 0;
@@ -26,7 +26,7 @@ pub const LEN: usize = AT_CREATED + 4;
 /// Bytes of the smallest blob: a header and an empty map.
 pub const MIN_BLOB: usize = LEN + 1;
 
-/// Flag bit: the blob stands in a COSE_Sign1 envelope.
+/// Flag bit: the blob is in a COSE_Sign1 envelope.
 pub const SIGNED: u8 = 1 << 0;
 /// Flag bit: the payload is sealed.
 pub const ENCRYPTED: u8 = 1 << 1;
@@ -54,7 +54,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Reads the header of a blob, without looking at its payload.
+    /// Reads the header of a blob without its payload.
     ///
     /// # Errors
     /// `ERR_TOO_SHORT`, `ERR_VERSION`.
@@ -106,7 +106,7 @@ impl Header {
         if self.has(CBOR) { Encoding::Cbor } else { Encoding::Msgpack }
     }
 
-    /// Compares a header that was read with what its payload gives, field by field.
+    /// Compares a header with the facts of its payload, field by field.
     ///
     /// # Errors
     /// `ERR_CORRUPT`, `ERR_SENSITIVITY_MISMATCH`, with the byte offset.
@@ -140,12 +140,12 @@ impl Header {
     }
 }
 
-/// What the payload says of its header.
+/// The facts of a payload for its header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
     /// The reference bits.
     pub refs: u8,
-    /// The least sensitivity that the tags ask for.
+    /// The least sensitivity that the tags require.
     pub sensitivity: u8,
     /// From the namespace.
     pub ns_hash: u16,
@@ -156,7 +156,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// The header of a grain with these facts. `sensitivity` is the writer's own choice.
+    /// The header of a grain with these facts. `sensitivity` is the writer's choice.
     pub fn header(&self, type_byte: u8, encoding: Encoding, sensitivity: u8) -> Header {
         let level = self.sensitivity.max(sensitivity.min(3));
         let cbor = if encoding == Encoding::Cbor { CBOR } else { 0 };
@@ -165,14 +165,14 @@ impl Facts {
     }
 }
 
-/// Whole seconds of a time in ms, if a header can hold them: from 1970 to 2106.
+/// Whole seconds of a time in ms, if it fits into a header: from 1970 to 2106.
 #[inline]
 pub fn seconds(ms: i64) -> Option<u32> {
     u32::try_from(ms.div_euclid(1000)).ok()
 }
 
-/// The first two bytes of SHA-256 over a namespace in NFC. The last one is remembered: grains of a
-/// namespace come together, and hashing it costs as much as half of the rest of the encoding.
+/// The first two bytes of SHA-256 over a namespace in NFC. The last one is cached: grains of a
+/// namespace are often consecutive, and hashing it costs half as much as the rest of the encoding.
 pub fn ns_hash(namespace: &str) -> u16 {
     #[cfg(not(feature = "std"))]
     return hash(namespace);

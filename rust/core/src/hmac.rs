@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! HMAC-SHA256 of short terms, cut to 16 bytes. Spec: RFC 2104
 //!
-//! What a key can be used for is dropped at the end of each call; nothing of it is kept.
+//! Key material is dropped at the end of each call; nothing of it is kept.
 
 use sha2::digest::generic_array::GenericArray;
 use sha2::{Digest as _, Sha256, compress256};
@@ -17,12 +17,12 @@ pub type Token = [u8; TOKEN];
 /// Bytes of a key.
 pub const KEY: usize = 32;
 
-/// Bytes of a term that stands in one block, with one byte and the length behind it.
+/// Bytes of a term that fits into one block, with one byte and the length after it.
 const SHORT: usize = BLOCK - 9;
 const INNER: u8 = 0x36;
 const OUTER: u8 = 0x5c;
 
-/// A key whose first blocks are hashed already.
+/// A key with its first blocks already hashed.
 pub struct Hmac {
     long: Sha256,
     inner: [u32; 8],
@@ -40,8 +40,7 @@ struct Starts {
 impl Hmac {
     /// Takes a key.
     ///
-    /// # Errors
-    /// `ERR_KEY` if it has not 32 bytes.
+    /// # Errors `ERR_KEY` if it does not have 32 bytes.
     pub fn new(key: &[u8]) -> Result<Hmac> {
         let key = whole(key)?;
         let start = |pad| compressed(START, &padded(key, pad));
@@ -65,7 +64,7 @@ impl Hmac {
         let mut out = Vec::with_capacity(terms.len());
         for terms in terms.chunks(LANES) {
             match &self.wide {
-                // Eight cost as much as two by themselves.
+                // Eight at once cost as much as two alone.
                 Some((wide, starts))
                     if terms.len() > 1 && terms.iter().all(|t| t.as_ref().len() <= SHORT) =>
                 {
@@ -82,8 +81,7 @@ impl Hmac {
 
 /// The token of one term under each of at most eight keys.
 ///
-/// # Errors
-/// `ERR_KEY` for a key that has not 32 bytes.
+/// # Errors `ERR_KEY` for a key that does not have 32 bytes.
 pub fn under_each(keys: &[&[u8]], term: &[u8]) -> Result<Vec<Token>> {
     match (Eight::here(), keys) {
         (Some(wide), [first, _, ..]) if term.len() <= SHORT => {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index rows of a grain: a pure function of its blob, so that rebuilding an index is a loop.
 //!
-//! A row is a key, which names a term, and a value, which places one grain under it:
+//! A row is a key, which contains a term, and a value, which is the place of one grain under it:
 //!
 //! ```text
 //! key    kind, one byte ++ the term: its UTF-8 if short, else a marker and a hash
@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Read backwards, the values of a key are the grains with that term, newest first and then by
-//! address. The value of a grain is the same under all its keys, so "is it under that term too?"
-//! is one look-up.
+//! address. The value of a grain is the same under all its keys, so one look-up answers whether it
+//! is under another term too.
 
 use alloc::vec::Vec;
 
@@ -30,24 +30,24 @@ use crate::{Code, Error, Result, codec, decode, extent, fingerprint, json, regis
 pub const VALUE: usize = 16;
 /// A place of a grain under a term.
 pub type Place = [u8; VALUE];
-/// The name of a term.
+/// The bytes of a key.
 pub type Key = SmallVec<[u8; 48]>;
 
-/// The longest term that stands in a key as it is; longer ones are hashed.
+/// The longest term that is stored in a key as it is; longer ones are hashed.
 const INLINE: usize = 40;
-/// Namespaces stand as they are, for queries by prefix; LMDB's keys end at 511 bytes.
+/// Namespaces are stored as they are, for queries by prefix; LMDB's keys end at 511 bytes.
 const INLINE_NAMESPACE: usize = 480;
 /// Marks a hashed string; no UTF-8 begins with it.
 const HASHED: u8 = 0xff;
-/// Marks the hash of a value that is no string, in MessagePack.
+/// Marks the hash of a value other than a string, in MessagePack.
 const HASHED_VALUE: u8 = 0xfe;
 
-/// What a term is about; the byte begins its keys.
+/// The kind of a term; the byte begins its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 #[repr(u8)]
 pub enum Kind {
-    /// Every grain that can be read, under one key without a term.
+    /// Every readable grain, under one key without a term.
     All = b'a',
     /// Every sealed grain, under one key without a term, and under its type byte.
     Sealed = b'e',
@@ -61,7 +61,7 @@ pub enum Kind {
     Subject = b's',
     Relation = b'p',
     Object = b'o',
-    /// Subject and relation together: the commonest question.
+    /// Subject and relation together: the most common query.
     SubjectRelation = b'q',
     /// A grain that this one is derived from.
     Parent = b'd',
@@ -71,7 +71,7 @@ pub enum Kind {
     Fingerprint = b'f',
     /// A grain that this one refers to in one of `LINKS`.
     Link = b'l',
-    /// The id that a record had in a document of another format; the hash of its text.
+    /// The id of a record in a document of another format; the hash of its text.
     Origin = b'x',
 }
 
@@ -86,7 +86,7 @@ const STRINGS: [(u8, Kind); 7] = [
     (id::PROCESSING_BASIS, Kind::Basis),
 ];
 
-/// The fields besides derived_from by which grains are followed backwards: replies to a message,
+/// The fields besides derived_from by which links are followed backwards: replies to a message,
 /// goals below a goal or waiting for it, the withdrawal of a consent.
 const LINKS: [u8; 4] = [id::PARENT_MESSAGE_ID, id::PARENT_GOALS, id::DEPENDS_ON, id::PRIOR_CONSENT];
 
@@ -130,7 +130,7 @@ impl Kind {
         key
     }
 
-    /// The key of a term that is no string, by its canonical MessagePack.
+    /// The key of a term that is not a string, by its canonical MessagePack.
     fn of_packed(self, packed: &[u8]) -> Key {
         let mut key = Key::from_slice(&[self as u8]);
         push_hash(&mut key, HASHED_VALUE, &[packed]);
@@ -164,20 +164,19 @@ pub fn of_fingerprint(fingerprint: &Fingerprint) -> Key {
     key
 }
 
-/// The key that all grains are under which can be read.
+/// The key of all readable grains.
 pub fn of_all() -> Key {
     Key::from_slice(&[Kind::All as u8])
 }
 
-/// The key that all sealed grains are under.
+/// The key of all sealed grains.
 pub fn of_sealed() -> Key {
     Key::from_slice(&[Kind::Sealed as u8])
 }
 
-/// The key of whatever a user gives as a term.
+/// The key of any term from a user.
 ///
-/// # Errors
-/// What a grain could not hold.
+/// # Errors A term that a grain cannot contain.
 pub fn of_node<N: Node>(kind: Kind, node: &N) -> Result<Key> {
     if let View::Str(term) = node.view()? {
         return Ok(kind.of_str(&text::nfc(term)?));
@@ -198,7 +197,7 @@ fn push_hash(key: &mut Key, marker: u8, parts: &[&[u8]]) {
     key.extend_from_slice(&hasher.finalize().as_bytes()[..16]);
 }
 
-/// The latest time that a place holds, in ms; only an opaque grain can have a later one.
+/// The latest time of a place, in ms; only an opaque grain can have a later one.
 const LATEST: i64 = (1 << 47) - 1;
 
 /// The place of a grain under each of its terms. A time before 1970 counts as 1970.
@@ -214,8 +213,8 @@ pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
 
 /// Calls `row` with every key of a grain, each once, and returns its place.
 ///
-/// The blob was verified when it was stored; an envelope's inner blob counts, and of a sealed grain
-/// only what its header shows.
+/// The blob was verified when it was stored. An envelope counts as its inner blob. A sealed grain
+/// has only the rows of its header.
 ///
 /// # Errors
 /// `ERR_CORRUPT` if the stored bytes are damaged.
@@ -223,7 +222,7 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
     let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
     if header.has(ENCRYPTED) {
-        // Its header shows no more, and among what can be read it must not be counted.
+        // Its header shows no more, and it must not count as readable.
         row(of_sealed());
         row(Key::from_slice(&[Kind::Sealed as u8, header.type_byte]));
         return Ok(place(i64::from(header.created_at) * 1000, digest, sequence));
@@ -285,7 +284,7 @@ fn each_once(mut texts: Texts<'_>, visit: impl FnMut(&str)) {
     texts.into_iter().for_each(visit);
 }
 
-/// The key of a filter by name and string.
+/// The kind of a filter by its name.
 ///
 /// # Errors
 /// `ERR_SCHEMA` for an unknown kind of term.
@@ -293,29 +292,29 @@ pub fn kind(name: &str) -> Result<Kind> {
     Kind::named(name).ok_or_else(|| Error::new(Code::Schema, "no such kind of term"))
 }
 
-// Where a grain came from: the side channel of what was read from a document of another format.
+// The origin of a grain: the side channel of what was read from a document of another format.
 //
-// Its key is no field of OMS, so every implementation keeps it as it is. The value is JSON in
-// ASCII, as bytes, since text would be brought to NFC: `{"f": format, "k": kind of record, "id":
-// the record's own id, "h": SHA-256 of its text as it came, ...}`.
+// Its key is not a field of OMS, so every implementation keeps it unchanged. The value is JSON in
+// ASCII, as bytes, since text would be converted to NFC: `{"f": format, "k": kind of record, "id":
+// the record's own id, "h": SHA-256 of its original text, ...}`.
 
 /// The key of the side channel.
 const SOURCE: &str = "x_src";
 
-/// What precedes the hash of a text among the names of a grain.
+/// The prefix of a text's hash among the names of a grain.
 const SHA256: &str = "sha256:";
 
-/// By what a record is found, each once: the id that it had in its document, and the hash of its
-/// text, which tells that another one has the same; nothing if this is no such value.
+/// The names that find a record, each once: the id from its document, and the hash of its text,
+/// which finds records with the same text. Empty for any other value.
 fn source_names(source: &[u8]) -> SmallVec<[String; 2]> {
     let mut names = SmallVec::new();
     let Ok(JsonValue::Object(entries)) = json::parse(source) else { return names };
-    // Of a key that stands twice the last counts.
+    // Of a repeated key the last value counts.
     let text = |name| match entries.iter().rfind(|(key, _)| key == name) {
         Some((_, JsonValue::Str(text))) => Some(text.as_ref()),
         _ => None,
     };
-    // No text of a grain begins with a byte order mark, so nobody can ask for such an id.
+    // No text of a grain begins with a byte order mark, so no query can ask for such an id.
     names.extend(text("id").filter(|id| !id.starts_with('\u{feff}')).map(String::from));
     if let Some(hash) = text("h").filter(|hash| is_address(hash)) {
         let name = format!("{SHA256}{hash}");

@@ -128,13 +128,13 @@ impl Wire for Cbor {
     fn rank(key: &[u8]) -> u64 {
         match key.len() {
             len @ 0..255 => (len as u64) << 56 | first_eight(key) >> 8,
-            // All longer keys tie here, so that their lengths are compared first.
+            // All longer keys are equal here, so that their lengths are compared first.
             _ => 0xff << 56,
         }
     }
 }
 
-/// The number in or behind a first byte, in the shortest form that holds it.
+/// The number in or after a first byte, in its shortest form.
 #[inline]
 fn argument(cursor: &mut Cursor<'_>, info: u8) -> Result<u64> {
     let (width, least) = match info {
@@ -157,7 +157,7 @@ fn simple(cursor: &mut Cursor<'_>, info: u8) -> Result<Head> {
             4 => half_bits(value).is_none(),
             _ => half_bits(value).is_none() && f64::from(value as f32) != value,
         };
-        // NaN has many spellings; it is refused by value, so any of them will do here.
+        // NaN has many encodings; all are refused by value, so any is fine here.
         if shortest || value.is_nan() { Ok(Head::Float(value)) } else { Err(not_shortest("a wider float")) }
     };
     match info {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The strictness of both wire formats, in one place.
+//! The strict rules of both wire formats.
 //!
-//! A format ([`msgpack`], [`cbor`]) only writes heads and reads heads. What makes a payload *the*
-//! one encoding of its content is here: limits, key order, NFC, no nulls in maps, no trailing
-//! bytes. Invariant: a payload that [`read_map`] takes, written again, is the same bytes.
-//! Spec: OMS §4, §16
+//! A format ([`msgpack`], [`cbor`]) only writes heads and reads heads. This module makes a payload
+//! the only encoding of its content: limits, key order, NFC, no nulls in maps, no trailing bytes.
+//! Invariant: a payload that [`read_map`] accepts is written again as the same bytes. Spec: OMS
+//! §4, §16
 
 pub mod cbor;
 pub mod msgpack;
@@ -19,12 +19,12 @@ use crate::{Code, Error, Result};
 pub use read::{RawEntry, read_map, read_value};
 pub use write::{Nesting, WireKey, write, write_list};
 
-/// Sizes and depth that a grain may have.
+/// The limits of a grain's size and depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
     /// Bytes of the whole blob.
     pub max_size: usize,
-    /// Containers inside one another; the payload map is the first.
+    /// Nested containers; the payload map is the first.
     pub max_depth: usize,
     /// Only the fields of a lightweight grain.
     pub lightweight: bool,
@@ -37,13 +37,13 @@ pub const STANDARD: Profile = Profile { max_size: 32 << 10, max_depth: 16, light
 /// 512 bytes, 8 levels, seven fields.
 pub const LIGHTWEIGHT: Profile = Profile { max_size: 512, max_depth: 8, lightweight: true };
 
-/// How far a value may go while it is written.
+/// The limits while a value is written.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Containers inside one another.
+    /// Nested containers.
     pub depth: usize,
-    /// Where the output has to end, at the latest: a Python list can stand in another many times,
-    /// and that in a third, and a few objects say more than any memory holds.
+    /// Where the output must end at the latest. A Python list can occur in another many times, and
+    /// that in a third, so a few objects can expand to more than the memory.
     pub end: usize,
 }
 
@@ -69,7 +69,7 @@ impl Encoding {
     }
 }
 
-/// What stands at the head of an encoded value.
+/// The head of an encoded value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Head {
@@ -84,7 +84,7 @@ pub enum Head {
     Map(usize),
 }
 
-/// One wire format: how heads are written, read and keys are ordered.
+/// A wire format: how heads are written and read, and how keys are ordered.
 #[allow(missing_docs)]
 pub trait Wire {
     fn nil(out: &mut Vec<u8>);
@@ -97,7 +97,7 @@ pub trait Wire {
     fn array(out: &mut Vec<u8>, len: usize);
     fn map(out: &mut Vec<u8>, len: usize);
 
-    /// Reads one head, refusing all spellings but the shortest.
+    /// Reads one head, and refuses all encodings but the shortest.
     ///
     /// # Errors
     /// `ERR_CORRUPT` and the number errors.
@@ -106,7 +106,7 @@ pub trait Wire {
     /// The order of keys.
     fn order(a: &[u8], b: &[u8]) -> Ordering;
 
-    /// A number that sorts as the keys do, but for ties.
+    /// A number that sorts as the keys do, except for ties.
     fn rank(key: &[u8]) -> u64;
 }
 
@@ -114,17 +114,17 @@ pub trait Wire {
 #[derive(Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
-    /// How many bytes were read.
+    /// The number of bytes that were read.
     pub at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// At the start of these bytes.
+    /// A cursor at the start of these bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         Cursor { bytes, at: 0 }
     }
 
-    /// How many bytes are left.
+    /// The number of bytes that are left.
     pub fn left(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -167,8 +167,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Passes over what follows the head of a value. How deep it goes was checked when it was taken,
-/// and here it costs no stack.
+/// Skips the rest of a value after its head. Its depth was checked when it was read; here nesting
+/// costs no stack.
 ///
 /// # Errors
 /// Those of the heads, and `ERR_CORRUPT` at the end.
@@ -177,7 +177,7 @@ pub fn skip<W: Wire>(cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
     loop {
         match next {
             Head::Str(len) | Head::Bytes(len) => drop(cursor.take(len)?),
-            // Each value takes a byte at least, so a lying length ends soon.
+            // Each value takes at least a byte, so a false length ends soon.
             Head::Array(len) => left = left.saturating_add(len),
             Head::Map(len) => left = left.saturating_add(len.saturating_mul(2)),
             _ => {}
@@ -190,7 +190,7 @@ pub fn skip<W: Wire>(cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
     }
 }
 
-/// The first eight bytes of a key as a number, which sorts as the bytes do.
+/// The first eight bytes of a key as a number that sorts as the bytes do.
 #[inline]
 pub(crate) fn first_eight(key: &[u8]) -> u64 {
     let mut first = [0u8; 8];
@@ -211,7 +211,7 @@ pub(crate) fn not_shortest(what: &'static str) -> Error {
     Error::new(Code::Corrupt, "not the shortest form").expected("the one canonical form").found(what)
 }
 
-/// Two keys of a map that are one after NFC.
+/// The error for two keys of a map that are equal after NFC.
 #[cold]
 pub(crate) fn twice(key: &str) -> Error {
     Error::new(Code::Corrupt, "a key stands twice in a map").in_key(key)

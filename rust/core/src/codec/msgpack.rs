@@ -11,7 +11,7 @@ use crate::{Code, Error, Result};
 #[derive(Debug)]
 pub struct Msgpack;
 
-/// Writes a length or a number behind the first marker whose width holds it.
+/// Writes a length or a number after the first marker that is wide enough.
 #[inline]
 fn put(out: &mut Vec<u8>, markers: [u8; 3], n: u64) {
     match n {
@@ -155,7 +155,7 @@ impl Wire for Msgpack {
     }
 }
 
-/// A length of `width` bytes that no shorter form could hold.
+/// A length of `width` bytes that no shorter form can encode.
 #[inline]
 fn length(cursor: &mut Cursor<'_>, width: usize, least: u64) -> Result<usize> {
     let n = cursor.number(width)?;
@@ -171,7 +171,7 @@ fn unsigned(cursor: &mut Cursor<'_>, width: usize, least: u64) -> Result<Head> {
     Ok(i64::try_from(n).map_or(Head::UInt(n), Head::Int))
 }
 
-/// A negative integer below `bound`, which the next shorter form still holds.
+/// A negative integer below `bound`, the least of the next shorter form.
 #[inline]
 fn signed(cursor: &mut Cursor<'_>, width: usize, bound: i64) -> Result<Head> {
     let shift = 64 - 8 * width as u32;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading a payload, refusing all that the writer would not write. Spec: OMS §4
+//! Reading a payload, and refusing everything that the writer would not write. Spec: OMS §4
 
 use alloc::borrow::Cow;
 use alloc::vec::Vec;
@@ -9,22 +9,22 @@ use super::{Cursor, Head, Wire, check_depth, twice};
 use crate::value::Value;
 use crate::{Code, Error, Result, text};
 
-/// One entry of the payload map, as it was read.
+/// One entry of the payload map.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RawEntry<'a> {
     /// The key on the wire.
     pub key: &'a str,
-    /// Where the value begins in the payload.
+    /// The offset of the value in the payload.
     pub offset: usize,
     /// The value.
     pub value: Value<'a>,
 }
 
-/// Entries that room is made for before they are read. A payload of 1 MiB can say at each of its
-/// levels that a million follow.
+/// The most entries that are allocated in advance. At each of its levels, a payload of 1 MiB can
+/// claim a million entries.
 const AT_ONCE: usize = 2048;
 
-/// Reads a whole payload, which must be one map in canonical form and nothing else.
+/// Reads a whole payload: one map in canonical form and nothing else.
 ///
 /// # Errors
 /// `ERR_NOT_MAP`, `ERR_CORRUPT`, `ERR_FLOAT_INVALID`, `ERR_RANGE`, with the byte offset in the
@@ -40,8 +40,8 @@ pub fn read_map<W: Wire>(payload: &[u8], max_depth: usize) -> Result<Vec<RawEntr
     Ok(entries)
 }
 
-/// Reads the value at the start of these bytes, and tells how long it is. `depth` is its depth if it
-/// is a container.
+/// Reads the value at the start of these bytes, and returns it with its length. `depth` is its
+/// depth if it is a container.
 ///
 /// # Errors
 /// As [`read_map`].
@@ -65,7 +65,7 @@ struct Reader<'a, W> {
 
 impl<'a, W: Wire> Reader<'a, W> {
     fn payload_map(&mut self) -> Result<Vec<RawEntry<'a>>> {
-        // A first byte that is no head at all is a payload that is no map.
+        // If the first byte is not a head at all, the payload is not a map.
         let not_map = || Error::new(Code::NotMap, "the payload is not a map").at(0);
         let len = match W::head(&mut self.cursor) {
             Ok(Head::Map(len)) => len,
@@ -153,8 +153,8 @@ impl<'a, W: Wire> Reader<'a, W> {
         Ok(found)
     }
 
-    /// A container cannot have more entries than the bytes that are left could hold: checked
-    /// before anything is allocated.
+    /// A container cannot have more entries than the remaining bytes can encode; checked before
+    /// any allocation.
     fn check_len(&self, len: usize, least: usize, at: usize) -> Result<()> {
         if len <= self.cursor.left() / least {
             return Ok(());

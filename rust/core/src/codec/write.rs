@@ -13,8 +13,7 @@ use crate::{Code, Error, Result, text};
 
 /// Writes any node below the payload map. `depth` is the depth of the node if it is a container.
 ///
-/// # Errors
-/// What a grain cannot hold, with the path to it.
+/// # Errors A value that a grain cannot contain, with the path to it.
 pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, limits: Limits) -> Result<()> {
     match node.view()? {
         View::Null => W::nil(out),
@@ -34,7 +33,7 @@ pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, limits
     Ok(())
 }
 
-/// Whether a container may begin here.
+/// Checks whether a container may begin here.
 #[inline]
 fn check(out: &[u8], depth: usize, limits: Limits) -> Result<()> {
     check_depth(depth, limits.depth)?;
@@ -58,17 +57,17 @@ pub fn write_float<W: Wire>(out: &mut Vec<u8>, value: f64) -> Result<()> {
     Ok(())
 }
 
-/// How the maps of a list are written: with the short keys of a table, and with its floats made of
-/// integers unless the grain is opaque.
+/// How the maps of a list are written: with the short keys of a table, and with integers as floats
+/// where the table says so, unless the grain is opaque.
 #[derive(Clone, Copy, Debug)]
 pub struct Nesting {
     /// The table.
     pub table: &'static Nested,
-    /// Whether numbers become what the table says.
+    /// Whether numbers are converted to the kinds of the table.
     pub coerce: bool,
 }
 
-/// Writes a list; its maps are entries of `table`, if one is given.
+/// Writes a list; its maps are entries of `table`, if that is given.
 ///
 /// # Errors
 /// As [`write`].
@@ -96,7 +95,7 @@ pub fn write_list<W: Wire, N: Node>(
     if i == len { Ok(()) } else { Err(Error::new(Code::Corrupt, "a list changed while it was read")) }
 }
 
-/// A map entry behind the rank of its key.
+/// A map entry after the rank of its key.
 type Ranked<N> = (u64, WireKey<<N as Node>::Key>, N);
 
 fn write_map<W: Wire, N: Node>(
@@ -144,14 +143,14 @@ fn write_map<W: Wire, N: Node>(
 pub enum WireKey<K> {
     /// The short key of a known name.
     Short(&'static str),
-    /// The name as given.
+    /// The given name.
     Given(K),
-    /// The name, brought to NFC.
+    /// The name in NFC.
     Composed(String),
 }
 
 impl<K: AsRef<str>> WireKey<K> {
-    /// The key for a name that `short` may know.
+    /// The key for a name; `short` returns the short key of a known name.
     ///
     /// # Errors
     /// `ERR_CORRUPT` for a byte order mark.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The one canonical text of a JSON document. Spec: RFC 8785 (JCS), RFC 7493 (I-JSON)
 //!
-//! Numbers are doubles, spelled as ECMAScript does; keys stand in the order of their UTF-16 code
-//! units; a document whose meaning is not certain (a key twice, a lone surrogate, a number beyond
+//! Numbers are doubles, spelled as ECMAScript does; keys are in the order of their UTF-16 code
+//! units. A document without a certain meaning (a repeated key, a lone surrogate, a number beyond
 //! the doubles) is refused.
 
 use std::cmp::Ordering;
@@ -12,24 +12,22 @@ use num_bigint::{BigInt, Sign};
 
 use crate::{Code, Error, Result, json};
 
-/// The canonical text of one JSON document; if it is an object, without one of its keys.
+/// The canonical text of one JSON document; for an object, without one of its keys.
 ///
-/// # Errors
-/// `ERR_FORMAT` with the byte offset if it is not JSON, with the pointer if a key stands twice in
-/// an object or a number is too large for a double; `ERR_CORRUPT` if there are more than `depth`
-/// arrays and objects inside one another.
+/// # Errors `ERR_FORMAT` with the byte offset if it is not JSON; with the pointer if an object has
+/// the same key twice or a number is too large for a double. `ERR_CORRUPT` if arrays and objects
+/// are nested deeper than `depth`.
 pub fn canonical(text: &[u8], without: Option<&str>, depth: usize) -> Result<Vec<u8>> {
     of_value(&json::parse(text)?, without, depth, &mut || Ok(()))
 }
 
-/// Values that are written between two looks whether to go on.
+/// Values that are written between two calls of `alive`.
 const STEP: usize = 1 << 16;
 
-/// The same of a document that was parsed. A large one asks `alive` from time to time, and ends with
-/// its error.
+/// The same for a parsed document. For a large one it calls `alive` from time to time, and ends
+/// with its error.
 ///
-/// # Errors
-/// Those of `canonical`, but for the text that is not JSON; and that of `alive`.
+/// # Errors Those of `canonical`, except for text that is not JSON; and that of `alive`.
 pub fn of_value(
     value: &JsonValue<'_>,
     without: Option<&str>,
@@ -105,13 +103,13 @@ impl Writer<'_> {
     }
 }
 
-/// The order of UTF-16 code units: that of the bytes, but for characters beyond the first plane,
-/// whose surrogates stand before U+E000 to U+FFFF.
+/// The order of UTF-16 code units: that of the bytes, except for characters beyond the first
+/// plane, whose surrogates sort before U+E000 to U+FFFF.
 fn order(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
 }
 
-/// The least integer that a double cannot hold: 2^53 + 1 becomes 2^53.
+/// The least integer that a double cannot represent: 2^53 + 1 becomes 2^53.
 const EXACT: i64 = 1 << 53;
 
 fn integer(whole: i64, out: &mut Vec<u8>) -> Result<()> {
@@ -122,7 +120,7 @@ fn integer(whole: i64, out: &mut Vec<u8>) -> Result<()> {
     number(whole as f64, out)
 }
 
-/// The nearest double, by the same rules as that of any other spelling.
+/// The nearest double, by the same rules as for any other spelling.
 fn double(big: &BigInt) -> f64 {
     let text = big.magnitude().to_string();
     let size = text.parse().unwrap_or(f64::INFINITY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON lines straight to blobs: no objects of any other language in between.
+//! JSON lines directly to blobs, without objects of another language.
 
 use rayon::prelude::*;
 use simdutf8::basic::from_utf8;
@@ -9,7 +9,7 @@ use crate::encode::{Options, encode_into};
 use crate::shape_cache::Lines;
 use crate::{Result, json};
 
-/// Lines go to a thread in pieces of about this many bytes.
+/// A thread takes about this many bytes of lines at once.
 const PIECE: usize = 128 << 10;
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
@@ -58,12 +58,12 @@ fn split(text: &[u8]) -> Vec<(usize, &[u8])> {
     pieces
 }
 
-/// Behind the next line feed.
+/// The position after the next line feed.
 fn line_end(text: &[u8], from: usize) -> usize {
     text[from..].iter().position(|b| *b == b'\n').map_or(text.len(), |n| from + n + 1)
 }
 
-/// What some pieces in a row came to.
+/// The result of some consecutive pieces.
 #[derive(Default)]
 struct Part {
     batch: Batch,
@@ -75,13 +75,13 @@ struct Part {
 impl Part {
     fn of(bytes: usize) -> Part {
         let mut part = Part::default();
-        // Blobs are shorter than their lines, but for rare ones.
+        // Blobs are shorter than their lines, with rare exceptions.
         part.batch.bytes.reserve(bytes);
         part
     }
 
     fn encode(&mut self, piece: &[u8], offset: usize, options: &Options) {
-        // Seen to once for all lines. Where it does not hold, the parser says which line is at fault.
+        // Checked once for all lines. If it fails, the parser reports the line.
         let text = from_utf8(piece).ok();
         let mut at = 0;
         while at < piece.len() {
@@ -106,7 +106,7 @@ impl Part {
     }
 }
 
-/// Encodes a line by way of a tree.
+/// Encodes a line through a tree.
 fn parsed(
     line: &[u8],
     offset: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON as a source of grains: a parsed value is walked as it is, without a tree of our own.
-//! Bytes stand in JSON as `{"$bytes": base64}`.
+//! JSON as a source of grains: a parsed value is encoded directly, without another tree. Bytes are
+//! `{"$bytes": base64}` in JSON.
 
 pub mod jcs;
 pub mod lines;
@@ -23,15 +23,15 @@ pub fn parse(text: &[u8]) -> Result<JsonValue<'_>> {
     JsonValue::parse(text, false).map_err(|e| {
         let error = match e.error_type {
             JsonErrorType::RecursionLimitExceeded => Error::new(Code::Corrupt, "nested too deep"),
-            // The parser's words name kinds and places, never content.
+            // The parser's messages name kinds and places, never content.
             kind => Error::new(Code::Format, format!("not JSON: {kind}")),
         };
         error.at(e.index)
     })
 }
 
-/// Counts the values of a document, keys not counted, without making a tree of it. The count ends once
-/// it is beyond `most`. A text that is not JSON has some count too.
+/// Counts the values of a document, without keys and without a tree. The count ends once it
+/// exceeds `most`. Text that is not JSON has some count too.
 pub fn values(text: &[u8], most: usize) -> usize {
     let (mut count, mut at, mut opened) = (1, 0, false);
     while let Some(&byte) = text.get(at) {
@@ -56,7 +56,7 @@ pub fn values(text: &[u8], most: usize) -> usize {
     count
 }
 
-/// How many bytes a string has from behind its first quote on, with its last one.
+/// The length of a string from its first quote, with its last one.
 fn after_string(text: &[u8]) -> usize {
     let mut at = 0;
     while let Some(next) = text[at..].iter().position(|byte| matches!(byte, b'"' | b'\\')) {
@@ -68,15 +68,15 @@ fn after_string(text: &[u8]) -> usize {
     text.len()
 }
 
-/// The first member of an object that has one of some names: its name, and its value if that is a
-/// string. What stands behind it is not looked at; none if what stands before it is not JSON.
+/// The first member of an object with one of some names: its name, and its value if that is a
+/// string. The text after it is not read; None if the text before it is not JSON.
 pub fn member<'n>(text: &[u8], names: &[&'n str]) -> Option<(&'n str, Option<String>)> {
     members(text, names, names).pop()
 }
 
-/// The members of an object that have one of some names, each where it stands first, up to the first
-/// that has one of `until`: names, and the values that are strings. What stands behind that, or
-/// behind what is not JSON, is not looked at.
+/// The members of an object with one of some names, each at its first occurrence, up to the first
+/// with one of `until`: names, and values that are strings. The text after that, or after text
+/// that is not JSON, is not read.
 pub fn members<'n>(text: &[u8], names: &[&'n str], until: &[&str]) -> Vec<(&'n str, Option<String>)> {
     let (mut reader, mut found) = (Jiter::new(text), Vec::new());
     let mut key = reader.next_object();
