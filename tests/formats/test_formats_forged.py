@@ -134,7 +134,7 @@ def test_a_memory_of_that_name_can_come_all_the_same(maker: Maker) -> None:
 def test_a_forged_grain_has_readable_fields(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
-            assert memory.told(forged(format, kind, "a", residual), NOWHERE)["created_at"]
+            assert memory.values_of(forged(format, kind, "a", residual), NOWHERE)["created_at"]
 
 
 def test_forgotten_memories_leave_forged_manifests() -> None:

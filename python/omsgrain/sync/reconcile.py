@@ -374,11 +374,11 @@ def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
             continue
         address = sha256(blob).digest()
         try:
-            version = _version(reader, space, seq, address)
+            latest = _version(reader, space, seq, address)
         except IntegrityError:
             continue  # reading the grain reports the damage
-        if version is not None:
-            found.add(address, version, seq)
+        if latest is not None:
+            found.add(address, latest, seq)
     return found
 
 

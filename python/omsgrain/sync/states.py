@@ -78,13 +78,13 @@ _OPERATIONS = {"verified": "verify", "contested": "contest", "retracted": "retra
 
 def reported_state(reader: Reader, seq: int, address: bytes) -> GrainState | None:
     """Return the state of a grain to send; None if it has none."""
-    state = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
+    status = unpack(reader.row(STATES, SEQUENCE.pack(seq)))
     state = GrainState(
         address,
-        tuple(sorted(_shown(reader, state.successors))),
-        state.system_valid_to,
-        "" if state.verification_status == "unverified" else state.verification_status,
-        records.toggle_epoch(reader, seq, records.RESTRICTION, state.restricted),
+        tuple(sorted(_shown(reader, status.successors))),
+        status.system_valid_to,
+        "" if status.verification_status == "unverified" else status.verification_status,
+        records.toggle_epoch(reader, seq, records.RESTRICTION, status.restricted),
         reported_holds(reader, seq),
     )
     return None if state == GrainState(address) else state
