@@ -14,6 +14,7 @@ from omsgrain import errors as err
 from omsgrain.store import GrainStore, lifecycle
 from omsgrain.store.context import Settings
 from omsgrain.store.policy_context import PolicyContext
+from support.invented_people import opened
 from support.store_kinds import POSTGRES, made
 
 TIME = 1_700_000_000_000
@@ -422,3 +423,35 @@ def test_a_quorum_of_real_signatures(store: og.GrainStore) -> None:
             store.supersede(old, refused)
     new = store.supersede(old, by(members[2], stranger, members[0]))
     assert store.status(old).superseded_by == new
+
+
+def goal(state: str, at: int, **fields: Any) -> dict[str, Any]:
+    given = {"type": "goal", "description": "d", "goal_state": state, "created_at": TIME + at}
+    return {**given, "user_id": "ada", **fields}
+
+
+@pytest.mark.parametrize("kind", ["memory", "lmdb", "sealed lmdb"])
+def test_a_batch_has_the_goals_and_the_evidence_that_a_later_goal_of_it_needs(
+    kind: str, tmp_path: Path
+) -> None:
+    fact = belief("on", user_id="ada")
+    done = goal(
+        "satisfied", 1, evidence_required=1, satisfaction_evidence=[og.address(og.encode(fact))]
+    )
+    then = goal("active", 2, depends_on=[og.address(og.encode(done))])
+    with opened(kind, tmp_path, Settings(clock=lambda: NOW)) as store:
+        with pytest.raises(err.EvidenceRequiredError):
+            store.put(done)
+        with pytest.raises(err.InvalidationDeniedError):
+            store.put_many([then, done])  # only earlier grains count, as with one put each
+        assert store.put_many([fact, done, then]).stored == 3
+
+
+def test_a_refused_goal_of_a_batch_does_not_help_a_later_one(store: og.GrainStore) -> None:
+    bad = goal("satisfied", 1, evidence_required=1, satisfaction_evidence=[ABSENT])
+    then = goal("active", 2, depends_on=[og.address(og.encode(bad))])
+    report = store.put_many([bad, then], errors="collect")
+    assert [(error.index, error.error.code) for error in report.errors] == [
+        (0, "ERR_EVIDENCE_REQUIRED"),
+        (1, "ERR_INVALIDATION_DENIED"),
+    ]

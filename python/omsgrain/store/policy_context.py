@@ -121,11 +121,15 @@ class PolicyContext:
     __slots__ = ("_new", "_reader", "_signed")
 
     def __init__(
-        self, reader: Reader, *new: Grain, signed: Mapping[str, tuple[str, ...]] = _NOBODY
+        self,
+        reader: Reader,
+        *new: Grain,
+        signed: Mapping[str, tuple[str, ...]] = _NOBODY,
+        near: Mapping[str, Grain] = MappingProxyType({}),
     ) -> None:
         self._reader = reader
         self._signed = signed
-        self._new = {grain.address: grain for grain in new}
+        self._new = {**near, **{grain.address: grain for grain in new}}
 
     def check(self, act: policy.Act, settings: Settings) -> tuple[str, ...]:
         """Refuse an act that a policy denies; returns the rules that require a review."""

@@ -193,12 +193,14 @@ def admit(
 ) -> PutVerdicts:
     """Ask of each grain whether it may come in; one that is there already is not asked again."""
     found = PutVerdicts(_refused(writer, settings, given, allow_erased), {})
+    places: dict[str, int] = {}
     for i in _asked(settings, given):
         if i in found.refused:
             continue
         if address_of_same(writer, given, i) is None:
             try:
-                if rules := _rules(writer, settings, given, i):
+                near = _needed_by(given, i, places, found.refused)
+                if rules := _rules(writer, settings, given, i, near):
                     found.reviews[i] = rules
             except OmsError as error:
                 found.refused[i] = error
@@ -320,7 +322,31 @@ def _has_sealed(writer: Writer) -> bool:
     return known == blind_index.SOME_SEALED
 
 
-def _rules(writer: Writer, settings: Settings, given: PreparedGrains, i: int) -> tuple[str, ...]:
+def _needed_by(
+    given: PreparedGrains, i: int, places: dict[str, int], refused: Container[int]
+) -> dict[str, Grain]:
+    """The earlier grains of the batch that a goal names, which the store does not have yet.
+
+    ``places`` is where the batch has each address; it is filled when a goal first needs it.
+    """
+    if len(given.pairs) == 1 or given.pairs[i][1][2] != _GOAL:
+        return {}
+    goal = grain_of(given, i)
+    if goal.sealed:
+        return {}
+    named = [*goal.get("depends_on", ()), *goal.get("satisfaction_evidence", ())]
+    if named and not places:
+        places.update((digest.hex(), n) for n, (digest, _) in enumerate(given.pairs))
+        places.update((sha256(one.plain).hexdigest(), n) for n, one in given.sealed.items())
+    found = {address: places[address] for address in named if address in places}
+    return {
+        address: grain_of(given, n) for address, n in found.items() if n < i and n not in refused
+    }
+
+
+def _rules(
+    writer: Writer, settings: Settings, given: PreparedGrains, i: int, near: Mapping[str, Grain]
+) -> tuple[str, ...]:
     from omsgrain import policy
     from omsgrain.store.policy_context import PolicyContext
 
@@ -333,7 +359,7 @@ def _rules(writer: Writer, settings: Settings, given: PreparedGrains, i: int) ->
         )
     if grain.sealed:
         return ()
-    world = PolicyContext(writer, grain, signed={grain.address: signers})
+    world = PolicyContext(writer, grain, signed={grain.address: signers}, near=near)
     policy.check_goal(world, grain)
     if settings.delegation:
         policy.check_delegation(world, grain, settings.clock())
