@@ -95,11 +95,17 @@ mod tests {
 
     #[test]
     fn texts_and_keys() {
-        let fields =
-            TextFields { skipped: names(&["user_id"]), fixed: names(&["fixed"]), marked: names(&["mark"]) };
+        let fields = TextFields {
+            skipped: names(&["user_id", "type"]),
+            fixed: names(&["x_fixed"]),
+            marked: names(&["x_mark"]),
+        };
         for (text, marked) in [
-            (r#""user_id":"u","content":"a","own":{"k":["b",{"l":"c"},1]},"fixed":{"k":"d"}"#, false),
-            (r#""user_id":"u","content":"a","own":{"k":["b",{"l":"c"}]},"fixed":{"k":"d"},"mark":1"#, true),
+            (r#""user_id":"u","content":"a","x_own":{"k":["b",{"l":"c"},1]},"x_fixed":{"k":"d"}"#, false),
+            (
+                r#""user_id":"u","content":"a","x_own":{"k":["b",{"l":"c"}]},"x_fixed":{"k":"d"},"x_mark":1"#,
+                true,
+            ),
         ] {
             let whole = format!(r#"{{"type":"event","created_at":5,{text}}}"#);
             let blob = encode(&&json::parse(whole.as_bytes()).unwrap(), &Options::default()).unwrap();
