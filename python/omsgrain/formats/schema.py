@@ -229,7 +229,7 @@ def json_schema(
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": title,
-        "description": "Whatever is not named here is allowed, kept and given back.",
+        "description": "Unknown names are allowed, kept and written back.",
         **of_shape("document"),
         "$defs": {name: of_shape(name) for name in shapes if name != "document"},
     }

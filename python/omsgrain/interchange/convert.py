@@ -64,7 +64,7 @@ class Converted:
 
 
 class ParsedFile(NamedTuple):
-    """What was read of a file, and what could not be read."""
+    """The records read from a file, and the errors."""
 
     read: Import
     losses: list[Loss]
@@ -109,7 +109,7 @@ def convert(
     if came is None:
         read, losses = _read_mg(source, resolver)
     else:
-        # What encrypts the target opens the source too, if that is encrypted.
+        # The keys that encrypt the target also open an encrypted source.
         opens = {} if encrypt and not came.is_sealed(source) else dict(secret)
         opens |= {} if mode is None else {"mode": mode}
         read, losses = _read(came, source, opens)

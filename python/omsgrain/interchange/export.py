@@ -246,7 +246,7 @@ class MemoryExport(Export):
             self.allow(grain, page.held(seq))
 
     def lost_around(self, envelope: Mapping[str, Any]) -> list[Loss]:
-        """What stays of consents, and of what documents say of themselves."""
+        """The parts of consents and of documents' own data that no export has."""
         return [*self._consents, *self.around.losses(self.to, envelope)]
 
 
@@ -254,11 +254,11 @@ _COUNTERS: Final = "volatile"
 _COUNTED: Final = frozenset(("temporal/accessCount", "temporal/lastAccessed"))
 """The counters of a memory that the store itself keeps."""
 _OTHERS: Final = "vendor_extensions/"
-"""What other systems say; MIF 2.0 has a place for it."""
+"""Extensions of other systems; MIF 2.0 has a place for them."""
 
 
 class ManifestList:
-    """What documents say of themselves, in the order in which they came."""
+    """The documents' own members, in order of arrival."""
 
     def __init__(self) -> None:
         self._documents: list[Manifest] = []
@@ -282,7 +282,7 @@ class ManifestList:
         return found
 
     def losses(self, to: Format, envelope: Mapping[str, Any]) -> list[Loss]:
-        """What an export does not say of what the documents say of themselves."""
+        """The documents' own members that an export leaves out."""
         there = to.hub.read([], envelope).document
         found: dict[tuple[str, str], None] = {}
         for one in self._documents:

@@ -406,7 +406,7 @@ _OF_COPY: Final = "kept under the id of a duplicate, which does not leave"
 
 
 class Foreign:
-    """What other systems say in documents, in the order in which the documents came.
+    """Extensions of other systems, in the order in which the documents came.
 
     Attributes:
         format: the only one that has a place for it.
@@ -444,7 +444,7 @@ class Foreign:
         self._stays.add(id)
 
     def said(self, store: GrainStore, user_id: str, ids: Collection[str]) -> dict[str, Any]:
-        """What leaves, by system."""
+        """The exported extensions, by system."""
         whole = self.envelope()
         names = vendor_keys(whole).difference(ids)
         if not names:

@@ -42,7 +42,7 @@ _TIMES: Final = frozenset(
 
 
 class Redactor:
-    """What is done about personal data and secrets in one export.
+    """The handling of personal data and secrets in one export.
 
     Attributes:
         warnings: what a scan found, or that a library for it is missing.
@@ -104,7 +104,7 @@ class Redactor:
         return [replace(one, record=said(one.record), field=said(one.field)) for one in losses]
 
     def _scanned(self, records: Iterable[tuple[Record, Keep]]) -> Flags | None:
-        """What a scan finds; None if it is not wanted, or a library for it is missing."""
+        """The findings of a scan; None if it is off, or a library for it is missing."""
         from omsgrain.privacy.redact import scan_records
 
         if not self._scan:
@@ -165,7 +165,7 @@ class Redactor:
 def _searched(
     envelope: Record, arrays: Mapping[str, JsonTexts], format: Mif
 ) -> Iterator[tuple[Record, Keep]]:
-    """What redaction would search: each record, what is around them, and what stays of it."""
+    """The values that redaction searches: each record, and the rest of the document."""
     for array in arrays.values():
         for record in array:
             bare = _bare(record)

@@ -122,14 +122,14 @@ class References:
     def add(self, key: Key) -> None:
         """Take one more of the new ids, which is there by now."""
         (kind, name), new = key, self._leads[key]
-        # An entity with the id of a memory stands for that memory.
+        # An entity with the id of a memory means that memory.
         known = self._kinds.get(name, {kind}) <= {kind, "node", "entity"}
         if known and LIKE_UUID.fullmatch(name):
             self._anywhere[name] = new
         self._of_any.setdefault(name, new)
 
     def stood_for(self, kind: str, name: str) -> str | None:
-        """The new id of the memory that an entity stands for, whose id it has."""
+        """The new id of the memory that an entity means, whose id it has."""
         return self._anywhere.get(name) if kind == "entity" else None
 
     def of_record(self, kind: str, record: Record) -> Record:

@@ -39,7 +39,7 @@ _YAML: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FileFindings:
-    """What was found in a file.
+    """The defects found in a file.
 
     Attributes:
         name: of the file.
@@ -64,7 +64,7 @@ class FileFindings:
     __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
-        """What was found, with the values that stand in the file, as JSON-ready values."""
+        """The defects, with the file's own values, as JSON-ready values."""
         return {
             "name": self.name,
             "format": self.format,
@@ -88,7 +88,7 @@ class _ValidateOptions(NamedTuple):
     def dated(
         self, document: Any, file: Path, line: int | None = None
     ) -> list[tuple[_Place, lint.Dated]]:
-        """What is compared of the memories in a document."""
+        """The values of a document's memories that are compared."""
         if self.mode != "extra":
             return []
         found = memories_in(document, self.kind)

@@ -18,9 +18,9 @@ from omsgrain.storage.records import PAST, RETRACTED, SUPERSEDED, Verification
 FOREVER = 1 << 47
 """Ms; beyond the ``created_at`` of every place."""
 
-_HASHED = (0xFE, 0xFF)  # second byte of a key whose term is too long to stand in it
+_HASHED = (0xFE, 0xFF)  # second byte of a key whose term is too long for it
 LONG_NAMESPACE = b"n\xff"
-"""What the keys of namespaces begin with that are too long to stand in one."""
+"""The first bytes of the keys of namespaces too long for a key."""
 
 
 class Term(NamedTuple):
@@ -43,7 +43,7 @@ class Term(NamedTuple):
 
     @property
     def starts(self) -> tuple[bytes, ...]:
-        """What the keys of a prefix begin with: a long namespace stands by its hash."""
+        """The first bytes of a prefix's keys; a key has a long namespace's hash."""
         return (LONG_NAMESPACE,) if self.hashed else (self.key, LONG_NAMESPACE)
 
 
@@ -122,7 +122,7 @@ class Conditions(NamedTuple):
 
     @property
     def ranges(self) -> tuple[str, ...]:
-        """What is no question for something exact, so that blind rows cannot answer it."""
+        """Filters for ranges, which blind rows cannot answer."""
         given = {
             "created_after": self.low > 0,
             "created_before": self.high < FOREVER,
@@ -139,7 +139,7 @@ class Conditions(NamedTuple):
         return not self.terms and not self.bounded and bool(self.tested)
 
     def parts(self) -> tuple[object, ...]:
-        """What tells these conditions from others; the order of the filters does not."""
+        """An identity of these conditions that does not depend on the filters' order."""
         terms = sorted([(term.key, term.prefix) for term in self.terms])
         rest = (
             self.low,

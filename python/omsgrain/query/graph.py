@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a grain was made from, and what was made from it, as far as the store knows.
+"""A grain's sources and the grains derived from it, as far as the store knows.
 
 There are no circles: an address is a hash over the addresses that its grain names.
 """
@@ -159,7 +159,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """What was found on a walk.
+    """The grains found on a walk.
 
     Attributes:
         nodes: the grains, by depth; the first is the one that the walk began with.
@@ -268,7 +268,7 @@ def ordered(
 
 
 _PREFIX = b"f"
-_TRIED = 100  # grains looked at for one that can stand for a new one
+_TRIED = 100  # maximum grains examined for a duplicate of a new one
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,7 +304,7 @@ def duplicates(reader: Reader, which: Which = "current", most: int = 1_000) -> I
 
 
 def find_same(reader: Reader, blob: bytes) -> str | None:
-    """Return the address of a grain that can stand for this one.
+    """Return the address of a duplicate of this grain.
 
     It is the grain itself if it is in the store. Otherwise it is the oldest current grain that
     says the same and gives up nothing: of the same type byte, no less sensitive, and signed if

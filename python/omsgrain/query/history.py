@@ -209,8 +209,8 @@ class GoalLink:
     """That one goal names another.
 
     Attributes:
-        goal: address of the goal, as it stands in the tree.
-        other: address of the one that it names, as that stands in the tree.
+        goal: the goal's address in the tree.
+        other: the tree's address of the goal that it names.
         field: ``depends_on`` or ``parent_goals``.
     """
 
@@ -221,7 +221,7 @@ class GoalLink:
 
 @dataclass(frozen=True, slots=True)
 class GoalTree:
-    """What was found on a walk.
+    """The versions found on a walk.
 
     Attributes:
         goals: by depth; the first is the one that was asked for. Versions of one goal are one.

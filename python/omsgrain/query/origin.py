@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a grain was called in the document that it came from, as the index has it."""
+"""A grain's id in its source document, as the index has it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HASH = re.compile("[0-9a-f]{64}")
 def origins(grain: Grain) -> tuple[str, ...]:
     """The ``id`` of the side channel, and ``sha256:`` with its ``h``: the hash of a record's text.
 
-    What there is not, or is no such value, is left out (``rust/core/src/index_rows.rs``).
+    Absent and unsuitable values are left out (``rust/core/src/index_rows.rs``).
     """
     value = grain.get(KEY)
     if not isinstance(value, bytes):

@@ -28,7 +28,7 @@ from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 
 class States(Protocol):
-    """What the tests need of a store's snapshot."""
+    """The part of a snapshot that the tests need."""
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """A row of a plain table."""
@@ -105,7 +105,7 @@ def equal(grain: Grain, name: str, value: Any) -> bool:
         return value in origins(grain)
     found = grain.get(name)
     if name == "object" and not isinstance(value, str) and found is not None:
-        # 1, 1.0 and True are equal to Python and to nobody else; their keys differ.
+        # Only Python takes 1, 1.0 and True for equal; their keys differ.
         return found == value and _core.term(name, found) == _core.term(name, value)
     return bool(found == value)
 
@@ -132,7 +132,7 @@ _COUNTED = 16  # lists whose grains are counted at a time
 
 
 class QueryContext(States, Protocol):
-    """What a query needs of a store's snapshot."""
+    """The part of a snapshot that a query needs."""
 
     def count(self) -> int:
         """How many grains there are."""
@@ -476,5 +476,5 @@ def _any_long(keys: Sequence[bytes]) -> bool:
 
 
 def _edge(ms: int) -> bytes:
-    """The place before which all earlier grains stand."""
+    """The place behind all earlier grains."""
     return ms.to_bytes(6, "big") + bytes(10)

@@ -300,7 +300,7 @@ def _decoded_arrays(
     if extra:
         _without_column(fields, present, left)
     arrays = {}
-    # What does not fit into a column is in extra, whether that column was asked for or not.
+    # Values that fit no column are in extra, whether their column was asked for or not.
     for column in columns() if extra else named:
         if column.field is None or column.name == EXTRA:
             continue
@@ -512,7 +512,7 @@ def with_past(filters: Filters) -> Filters:
 
 
 class RowChoice(NamedTuple):
-    """What the columns need: no more of a grain is read.
+    """The parts of a grain that the columns need; no more is read.
 
     Attributes:
         addresses: its address.
@@ -526,7 +526,7 @@ class RowChoice(NamedTuple):
 
     @classmethod
     def of(cls, asked: Iterable[Column], unsealed: bool) -> RowChoice:
-        """What some columns need."""
+        """Return the parts that some columns need."""
         names = {column.name for column in asked}
         fields = any(column.field is not None for column in asked)
         return cls("address" in names, not names.isdisjoint(COUNTS), unsealed and fields)

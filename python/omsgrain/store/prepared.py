@@ -488,7 +488,7 @@ def _known(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> dict[
 def _unread(
     writer: Writer, given: PreparedGrains, which: Sequence[int], news: dict[int, bool]
 ) -> list[tuple[int, int]]:
-    """Those that came sealed before, when nobody here had the key that opened them now."""
+    """Those that came encrypted before, when the store lacked the key that opens them now."""
     met = [i for i in which if i in given.sealed and not news[i]]
     below: Writer = getattr(writer, "inner", writer)
     seqs = below.find([given.pairs[i][0] for i in met])
@@ -529,7 +529,7 @@ def _add_signature(writer: Writer, given: PreparedGrains, i: int, seq: int | Non
     blob = writer.blob_at(seq) or b""
     if i in given.sealed:
         if signatures.over(signature, given.pairs[i][1]):
-            # Sealed before it was signed; if it stands under another nonce, that is not signed.
+            # Encrypted before it was signed; under another nonce it is not signed.
             own = blob == given.pairs[i][1]
             return own and signatures.add(writer, seq, blob, signature)
         sealed = given.sealed[i]

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
-"""What can be put: fields, a grain (which is a mapping too) or a blob."""
+"""A value that can be put: fields, a grain (a mapping too) or a blob."""
 
 
 _DEFAULTS = options()
@@ -177,7 +177,7 @@ _CONSENT = 10  # type byte
 
 
 class PutVerdicts(NamedTuple):
-    """What a store says of grains that are to be put, by position.
+    """The verdicts on grains to be put, by position.
 
     Attributes:
         refused: why they may not come in.
@@ -311,7 +311,7 @@ def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> d
 def _has_sealed(writer: Writer) -> bool:
     """Tell whether the store has ever sealed a grain with keys of its own.
 
-    A sealed grain that is only carried does not count, so nobody can close a store by sending one.
+    A grain that came encrypted does not count, so no peer can close a store by sending one.
     The answer is kept in a record, which costs no round trip where the store is on a server.
     """
     known = writer.row(META, blind_index.SEALS_RECORD)
@@ -444,10 +444,10 @@ BATCH = 1_000
 
 
 class PutOutcome(NamedTuple):
-    """What became of some grains.
+    """The outcome of putting some grains.
 
     Attributes:
-        digests: the address that each stands under.
+        digests: the address of each.
         new: of each, whether it was not there before.
         refused: why some were refused, by position.
     """
@@ -634,7 +634,7 @@ def _near(writer: Writer, grain: Grain) -> Reader:
 
 
 def _signs(reader: Reader, given: PreparedGrains, address: str) -> bool:
-    """Whether a grain that stands at an address already was given with a signature."""
+    """Whether a grain already stored at an address was given with a signature."""
     if not given.signatures:
         return False
     first, second = reader.find([given.plain(0), bytes.fromhex(address)])

@@ -24,7 +24,7 @@ _EXPECTED = 'bytes, or a text such as "64MB"'
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What each part may take; without a budget as much as is fast on large machines.
+    """The limit of each part; without a budget, one that is fast on large machines.
 
     Attributes:
         run: grains in a sorted run of the index.

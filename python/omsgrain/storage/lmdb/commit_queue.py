@@ -33,7 +33,7 @@ _TOGETHER = 128  # works that share a commit at the most
 
 
 class CommitBatch:
-    """What a commit will add beside its rows, shared by the writers of its works.
+    """The pending additions of a commit, shared by the writers of its works.
 
     Attributes:
         pending: sequence number by address, of the works before this one.

@@ -154,7 +154,7 @@ def _rows(env: Environment, table: Table) -> Iterator[list[Row]]:
 
 
 def _some(cursor: Cursor[bytes], table: Table) -> list[Row]:
-    """Take rows from where a cursor stands."""
+    """Take rows from a cursor's position."""
     if table.places:
         return list(islice(cursor, _ROWS))
     rows: list[Row] = []

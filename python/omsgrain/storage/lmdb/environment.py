@@ -154,7 +154,7 @@ class Environment:
         self._idle_flush = IdleFlush(self.flush)
         self._queue = CommitQueue(self._commit_all)
         self._lock = WriterLock(path / WRITER_FILE, patience)
-        # Who cannot be noted as a reader keeps writers out instead.
+        # A process that cannot be registered as a reader keeps writers out instead.
         self._shared = None if not readonly or is_noted(path) else SharedLock(path, patience)
         self._map_lock = MapResizeLock()
         self._next = str(path / NEXT_FILE)
@@ -446,7 +446,7 @@ class Environment:
     def _follow(self, write: bool) -> None:
         """Open the file that is in the place of ours.
 
-        Who reads leaves it to the next writer to open it for writing, which wants a turn.
+        A reader leaves it to the next writer to open it for writing, which needs the lock.
         """
         with self._map_lock.alone():
             self._check()

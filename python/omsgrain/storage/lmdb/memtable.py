@@ -82,7 +82,7 @@ class Appended(NamedTuple):
 
 
 class Memtable:
-    """What this process knows of the grains in ``(watermark, last]``.
+    """This process's index rows of the grains in ``(watermark, last]``.
 
     It only grows; after a run was written a new one takes its place, and snapshots that were
     opened before keep the old one.

@@ -39,7 +39,7 @@ _DEEPEST = 32
 
 
 class _Broken(Exception):
-    """What does not fit."""
+    """The part that does not fit."""
 
 
 def broken_pages(fd: int, page_size: int, commit: int) -> str | None:

@@ -219,12 +219,12 @@ class TermReader:
 
 
 _MANY = 16  # keys that are looked up together
-_HIGH = bytes(4)  # of a sequence number, whose other half stands in a place
+_HIGH = bytes(4)  # of a sequence number; a place has the other half
 _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
 
 class SnapshotCache(NamedTuple):
-    """What a snapshot made of its commit; it holds for every other snapshot of the same commit.
+    """Values derived from a commit, valid for every snapshot of that commit.
 
     Attributes:
         file: the data file: each counts its commits.
@@ -270,7 +270,7 @@ class LmdbReader(TermReader):
         self.memtable = memtable
         committed = self.head.last_seq
         if session is not None:
-            # What the works before this one wrote is not committed, and not to be loaded.
+            # Earlier works' rows are not committed yet, so they must not be loaded.
             if session.base is None:
                 session.base = committed
             committed = session.base

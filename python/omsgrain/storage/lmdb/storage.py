@@ -181,7 +181,7 @@ class LmdbStorage:
                 self.flush(most)
                 self._next_flush = 0
             except StoreError:
-                # What was put is safe and found. The first put without room reports the full disk.
+                # All puts so far are safe. The first put without room reports the full disk.
                 # Try again when more has gathered.
                 self._next_flush = gathered + most // 4
         env.written()

@@ -253,7 +253,7 @@ class LmdbWriter(LmdbReader):
             after = page[-1]
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
-        """What is not committed yet stands apart: it may be taken back."""
+        """Uncommitted rows are kept apart: they may be rolled back."""
         session, last = self._session, self.head.last_seq
         base = session.base or 0
         self.memtable.load_rows(self, base)

@@ -135,7 +135,7 @@ PATIENCE = 30.0
 """Seconds to wait for a server, by default."""
 
 _PAUSE = 0.02, 1.0  # seconds between two attempts, at first and at most
-# Whatever the server's default: a returned write must not be lost. Stricter settings stay.
+# A returned write must not be lost, whatever the server's default. Stricter settings stay.
 _DURABLE = (
     "SELECT set_config('synchronous_commit', 'on', false) "
     "WHERE current_setting('synchronous_commit') = 'off'"
