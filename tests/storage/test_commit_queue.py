@@ -169,6 +169,15 @@ def test_an_interrupt_leaves_the_others_served(
     assert put(store, *pairs).count(True) == 1
 
 
+@pytest.fixture
+def interrupts() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where a shell in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts")
 def test_an_interrupt_of_a_thread_that_waits(store: LmdbStorage) -> None:
     """Its work is not done, and those behind it are: the lead passes it by."""
     queue = store._env._queue.queue
