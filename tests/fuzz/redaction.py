@@ -39,13 +39,18 @@ def _redact(room: Path) -> Iterator[Run]:
     yield run
 
 
+def _refused(name: str) -> None:
+    """Refuse NaN, which equals nothing, not even itself."""
+    raise ValueError(name)
+
+
 @contextmanager
 def _tree(room: Path) -> Iterator[Run]:
     """JSON; what is redacted has nothing left to redact."""
 
     def run(data: bytes) -> None:
         try:
-            tree = json.loads(data)
+            tree = json.loads(data, parse_constant=_refused)
         except (ValueError, RecursionError):
             return
         once = redact_value(tree)
