@@ -216,7 +216,7 @@ def own_methods(cls: type) -> list[str]:
 
 
 def shown_methods(cls: type) -> list[str]:
-    """Return the methods that stand in the stub of a class, as they have no entries."""
+    """Return the methods in the stub of a class that have no entries of their own."""
     return own_methods(cls) if cls.__name__ in CONTRACTS else []
 
 

@@ -11,8 +11,8 @@ For a grain that was signed and then encrypted, the signer is encrypted too:
     value                 = 2, 1 byte ++ the value as above, encrypted under the user's key
 
 The blob is stored once in blobs-0 with its signed bit set; envelopes are returned byte for byte.
-Nobody else can take the row of a grain and a signer: only a signature that was verified here may
-replace one with an unresolved DID, and that of any signer if there is no room left.
+Only a signature that was verified here may replace one of the same signer with an unresolved DID,
+or one of any signer if there is no room left.
 """
 
 from __future__ import annotations
