@@ -107,7 +107,7 @@ fuzz: build ## each fuzz target for a minute, or FUZZ_SECONDS: those of the core
 soak: build ## half an hour of readers, writers, erasures and exports over one store
 	$(BIN)/python -m benches.soak
 
-vectors: build ## make the test vectors anew with the oracle, then check them with the core
+vectors: build ## make the test vectors again with the oracle, then check them with the core
 	$(BIN)/python test_vectors/make.py
 	$(BIN)/omsgrain vectors test_vectors
 
@@ -147,7 +147,7 @@ sbom: wheel $(AUDIT)/.made ## lists for machines, CycloneDX: of crates as in the
 audit: build $(AUDIT)/.made ## known flaws, licences, sources of what we depend on; 3: not all was seen
 	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.audit
 
-lock: $(AUDIT)/.made ## lock the packages anew; UPGRADE=1 takes the newest ones
+lock: $(AUDIT)/.made ## lock the packages again; UPGRADE=1 takes the newest ones
 	for extra in all test; do $(AUDIT)/$(SCRIPTS)/uv pip compile pyproject.toml --extra $$extra $(LOCKING) \
 		-o requirements/$$extra.txt || exit 1; done
 	$(AUDIT)/$(SCRIPTS)/uv pip compile --group audit $(LOCKING) -o requirements/audit.txt

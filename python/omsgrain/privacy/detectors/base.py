@@ -31,10 +31,10 @@ class Detector(Protocol):
     """
 
     @property
-    def type(self) -> str: ...  # noqa: D102 - described above
+    def type(self) -> str: ...
 
     @property
-    def secret(self) -> bool: ...  # noqa: D102 - described above
+    def secret(self) -> bool: ...
 
     def find(self, text: str) -> Spans:
         """Yield the places of findings in any order; spans may overlap.
