@@ -59,7 +59,6 @@ class Said:
 
     @property
     def format(self) -> Any:
-        """The member ``format``."""
         return self._first.get("format")
 
     @cached_property
@@ -79,7 +78,6 @@ class Said:
 
     @property
     def is_version_1(self) -> bool:
-        """Whether the version is 1, or 1 and a fraction."""
         return self.version is not None and _ONE.match(str(self.version)) is not None
 
     @cached_property
@@ -89,64 +87,49 @@ class Said:
 
 
 class Format(ABC):
-    """A format of documents: what is known of it, and how its documents are read and written.
+    """A format of documents: what is known of it, and how its documents are read and written."""
 
-    Attributes:
-        name: as in `formats.load` and in the side channel of grains.
-        title: its name in messages.
-        suffixes: the suffixes of its files.
-        names: the values of the member ``format`` by which a document names it.
-        limits: of its reader.
-        options: of its writer, besides those of all: ``layout``, ``shape``, ``producer``,
-            ``passphrase``, ``key``.
-        named_options: those of them that follow from a file name.
-        load_options: of its reader, besides those of all: ``passphrase``, ``mode``.
-        signed_as_text: whether a signature covers the canonical text, not the bytes of the file.
-        arrays: the kinds of records, by the pointer of their array.
-        hub: its records as items of the model, and back.
-        embeddings: whether embeddings are written by default.
-        export_member: the member with the id of an export; None if the format has none.
-        external: whether an id of another system is the ``id`` itself or in a ``member``.
-        relation_ids: whether relations have ids.
-        spaces: kinds that are written as another kind, and share its ids.
-        ordered: whether the order of keys is kept.
-        takes_natives: whether its own writer accepts grains that never were a record.
-        leaves_local: whether its own writer leaves out memories of the namespace ``_local``.
-        reads_directories: whether a document can also be a directory of files.
-        carries_inside: whether a grain is stored in the record that was made of it; else all
-            grains are stored beside the records.
-        carries_vectors: whether embeddings that no record has are stored with these grains.
-        vendors: whether it has a place for members of other systems.
-        counters: whether its envelope counts how often the records were read.
-        made_anew: members that every new document has.
-        said_by_type: relations of beliefs that the type of a memory implies.
-    """
-
-    name: ClassVar[str]
-    title: ClassVar[str]
-    suffixes: ClassVar[tuple[str, ...]]
+    name: ClassVar[str]  # as in `formats.load` and in the side channel of grains
+    title: ClassVar[str]  # its name in messages
+    suffixes: ClassVar[tuple[str, ...]]  # the suffixes of its files
+    # the values of the member ``format`` by which a document names it
     names: ClassVar[tuple[str, ...]] = ()
-    limits: ClassVar[Any]
+    limits: ClassVar[Any]  # of its reader
+    # of its writer, besides those of all: ``layout``, ``shape``, ``producer``, ``passphrase``,
+    # ``key``
     options: ClassVar[frozenset[str]] = frozenset()
+    # those of them that follow from a file name
     named_options: ClassVar[frozenset[str]] = frozenset()
+    # of its reader, besides those of all: ``passphrase``, ``mode``
     load_options: ClassVar[frozenset[str]] = frozenset()
+    # whether a signature covers the canonical text, not the bytes of the file
     signed_as_text: ClassVar[bool] = False
-    arrays: ClassVar[Mapping[str, str]]
-    hub: ClassVar[Hub]
-    embeddings: ClassVar[bool] = True
+    arrays: ClassVar[Mapping[str, str]]  # the kinds of records, by the pointer of their array
+    hub: ClassVar[Hub]  # its records as items of the model, and back
+    embeddings: ClassVar[bool] = True  # whether embeddings are written by default
+    # the member with the id of an export; None if the format has none
     export_member: ClassVar[str | None] = None
+    # whether an id of another system is the ``id`` itself or in a ``member``
     external: ClassVar[Literal["id", "member"] | None] = None
-    relation_ids: ClassVar[bool] = False
+    relation_ids: ClassVar[bool] = False  # whether relations have ids
+    # kinds that are written as another kind, and share its ids
     spaces: ClassVar[Mapping[model.Kind, model.Kind]] = {}
-    ordered: ClassVar[bool] = True
+    ordered: ClassVar[bool] = True  # whether the order of keys is kept
+    # whether its own writer accepts grains that never were a record
     takes_natives: ClassVar[bool] = False
+    # whether its own writer leaves out memories of the namespace ``_local``
     leaves_local: ClassVar[bool] = False
+    # whether a document can also be a directory of files
     reads_directories: ClassVar[bool] = False
+    # whether a grain is stored in the record that was made of it; else all grains are stored
+    # beside the records
     carries_inside: ClassVar[bool] = True
+    # whether embeddings that no record has are stored with these grains
     carries_vectors: ClassVar[bool] = False
-    vendors: ClassVar[bool] = False
-    counters: ClassVar[bool] = False
-    made_anew: ClassVar[frozenset[str]] = frozenset()
+    vendors: ClassVar[bool] = False  # whether it has a place for members of other systems
+    counters: ClassVar[bool] = False  # whether its envelope counts how often the records were read
+    made_anew: ClassVar[frozenset[str]] = frozenset()  # members that every new document has
+    # relations of beliefs that the type of a memory implies
     said_by_type: ClassVar[frozenset[str]]
 
     def sniff(self, said: Said) -> bool:
@@ -158,7 +141,6 @@ class Format(ABC):
         """Make grains of a document."""
 
     def load_directory(self, root: Path, **options: Any) -> Import:
-        """Make grains of the files in a directory."""
         says = f"a directory is no document of {self.title}"
         raise SchemaError(says, field="/format", found=self.name)
 
@@ -236,7 +218,6 @@ class Format(ABC):
         return None
 
     def user_of(self, user: str | None, producer: str) -> str | None:
-        """The user of a document."""
         return user
 
     def native(

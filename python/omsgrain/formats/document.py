@@ -71,7 +71,6 @@ class Added(Loss):
 
 
 def parted(found: Iterable[Loss]) -> tuple[list[Loss], list[Added]]:
-    """The losses, and the added values."""
     lost: list[Loss] = []
     added: list[Added] = []
     for one in found:
@@ -123,25 +122,17 @@ class Dump:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A document without its records.
+    """A document without its records."""
 
-    Attributes:
-        format: what it was.
-        id: by what the document is known.
-        envelope: all of it but the records.
-        arrays: the addresses of the records, by pointer of the array, in order.
-        style: how its text was spelled, if that was asked for and can be said so.
-        text: addresses of the grains that hold its text, if that was asked for and cannot.
-        layout: how it was laid out, where its format has several layouts.
-    """
-
-    format: str
-    id: str
-    envelope: dict[str, Any]
-    arrays: dict[str, list[str]]
+    format: str  # what it was
+    id: str  # by what the document is known
+    envelope: dict[str, Any]  # all of it but the records
+    arrays: dict[str, list[str]]  # the addresses of the records, by pointer of the array, in order
+    # how its text was spelled, if that was asked for and can be said so
     style: Style | None = None
+    # addresses of the grains that hold its text, if that was asked for and cannot
     text: tuple[str, ...] = ()
-    layout: str | None = None
+    layout: str | None = None  # how it was laid out, where its format has several layouts
 
 
 def manifest(
@@ -323,31 +314,15 @@ def _keys(pointer: str) -> list[str]:
 
 
 class RecordItem(NamedTuple):
-    """A record of a document.
-
-    Attributes:
-        kind: of what kind it is.
-        value: the value there; a value of an unknown kind is ``{"value": it}``.
-        of: the id of a memory before this one that has the same content.
-    """
-
-    kind: str
-    value: dict[str, Any]
-    of: str | None = None
+    kind: str  # of what kind it is
+    value: dict[str, Any]  # the value there; a value of an unknown kind is ``{"value": it}``
+    of: str | None = None  # the id of a memory before this one that has the same content
 
 
 class GatheredRecords(NamedTuple):
-    """The records of a document as grains.
-
-    Attributes:
-        grains: by address, each record's own and its parts.
-        arrays: the addresses of the records, by pointer of the array, in order.
-        vectors: the embeddings, by address of the record's grain.
-    """
-
-    grains: dict[str, Grain]
-    arrays: dict[str, list[str]]
-    vectors: dict[str, Vector]
+    grains: dict[str, Grain]  # by address, each record's own and its parts
+    arrays: dict[str, list[str]]  # the addresses of the records, by pointer of the array, in order
+    vectors: dict[str, Vector]  # the embeddings, by address of the record's grain
 
 
 def gathered(

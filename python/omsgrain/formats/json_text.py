@@ -25,23 +25,14 @@ _INDENT = re.compile(rb"[{\[]\n([ \t]+)[^ \t\n]")
 
 
 class Style(NamedTuple):
-    """The spelling of a JSON text.
+    """The spelling of a JSON text."""
 
-    Attributes:
-        indent: the start of a line for each level; None if the text is one line.
-        comma: the text between two values, without the line end of an indented text.
-        colon: the text between a key and its value.
-        ascii: whether all that is not ASCII is escaped.
-        slash: whether slashes are escaped.
-        end: the text after the document.
-    """
-
-    indent: str | None = None
-    comma: str = ","
-    colon: str = ":"
-    ascii: bool = False
-    slash: bool = False
-    end: str = ""
+    indent: str | None = None  # the start of a line for each level; None if the text is one line
+    comma: str = ","  # the text between two values, without the line end of an indented text
+    colon: str = ":"  # the text between a key and its value
+    ascii: bool = False  # whether all that is not ASCII is escaped
+    slash: bool = False  # whether slashes are escaped
+    end: str = ""  # the text after the document
 
     @classmethod
     def of(cls, values: Any) -> Style | None:
@@ -114,7 +105,6 @@ class MemberOrders:
     """The orders in which the records of a format have their keys."""
 
     def __init__(self, orders: Mapping[str, Sequence[str]]) -> None:
-        """Take those in which the format names them."""
         self._ranks = {
             kind: {name: i for i, name in enumerate(order)} for kind, order in orders.items()
         }
@@ -180,7 +170,6 @@ def parse(
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> Any:
-    """Read one JSON document."""
     bounded(data, most)
     return _read(data.removeprefix(MARK), most, depth, values, None, alive)[0]
 
@@ -284,7 +273,6 @@ class JsonTexts:
         self._texts = [spell(record) for record in records]
 
     def append(self, record: Any) -> None:
-        """Add one more, as it is now."""
         self._texts.append(spell(record))
 
     def pages(self) -> Iterator[bytes]:

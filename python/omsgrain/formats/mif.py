@@ -61,14 +61,8 @@ PLURALS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Checksums:
-    """The checksums of the documents of one version of MIF.
-
-    Attributes:
-        place: the member that has the checksum.
-        of_counts: gives those that the reference implementation may write.
-    """
-
-    place: str
+    place: str  # the member that has the checksum
+    # gives those that the reference implementation may write
     of_counts: Callable[[Mapping[str, Any]], Collection[str]]
 
     def of_document(self, document: Mapping[str, Any]) -> str:
@@ -147,11 +141,9 @@ class Mif(Format):
         return self.arrays
 
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        """The kind and the record that a grain was; None if it was no record of this format."""
         return self.table.from_grain(grain, get)
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
-        """Find all defects of the document in a file."""
         verdict = self.validate(self.read_bytes(file), passphrase)
         problems = (*verdict.faults, *verdict.problems)
         counts: dict[str, int] = {}
@@ -170,7 +162,6 @@ class Mif(Format):
         """Say all that is wrong with a document."""
 
     def left_out(self, found: Import) -> list[Loss]:
-        """The records that are bad, each once, whatever is wrong with it besides the first."""
         bad: dict[tuple[str, int | None, int | None], Problem] = {}
         for one in found.problems:
             bad.setdefault((*self.place_of(one.pointer), one.line), one)
@@ -232,7 +223,6 @@ class Reads(NamedTuple):
 
     @classmethod
     def of(cls, count: Any, at: Any) -> Reads | None:
-        """Read the members of a document; None if they say nothing."""
         instant = times.parse(at, floating=True) if isinstance(at, str) else None
         last = None if instant is None or instant.seconds < 0 else instant.millis
         number = count if type(count) is int and count > 0 else 0
@@ -260,26 +250,17 @@ def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, An
 
 @dataclass(slots=True)
 class MifDocument:
-    """A document that was found good, or is to be written.
+    """A document that was found good, or is to be written."""
 
-    Attributes:
-        envelope: the document with its arrays of records emptied.
-        records: what stood in each array, by its pointer, in order; bad records are left out.
-        layout: how it was laid out, where its version has several layouts.
-        problems: what is wrong with the records that were left out.
-        warnings: what was accepted although it looks wrong.
-        left_out: how many records were left out.
-    """
-
-    envelope: dict[str, Any]
+    envelope: dict[str, Any]  # the document with its arrays of records emptied
+    # what stood in each array, by its pointer, in order; bad records are left out
     records: dict[str, list[RecordItem]] = field(default_factory=dict)
-    layout: str | None = None
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    left_out: int = 0
+    layout: str | None = None  # how it was laid out, where its version has several layouts
+    problems: tuple[Problem, ...] = ()  # what is wrong with the records that were left out
+    warnings: tuple[Problem, ...] = ()  # what was accepted although it looks wrong
+    left_out: int = 0  # how many records were left out
 
     def arrays(self) -> dict[str, list[Any]]:
-        """The items of each array of the document, by its pointer."""
         return {
             at: [bare(one.kind, one.value) for one in items] for at, items in self.records.items()
         }
@@ -310,18 +291,13 @@ class MifDocument:
 
 
 class VersionedMif(Mif):
-    """A version of MIF whose document is one object with arrays of records: MIF 1.0 and 2.0.
+    """A version of MIF whose document is one object with arrays of records: MIF 1.0 and 2.0."""
 
-    Attributes:
-        around: the member that says whose the records are, and when they were exported.
-        checksums: those of its documents.
-        warnings: its rules that only warn.
-        embedded: kinds of records that lose their embedding where embeddings do not leave.
-    """
-
+    # the member that says whose the records are, and when they were exported
     around: ClassVar[str]
-    checksums: ClassVar[Checksums]
-    warnings: ClassVar[Mapping[str, SchemaRule]]
+    checksums: ClassVar[Checksums]  # those of its documents
+    warnings: ClassVar[Mapping[str, SchemaRule]]  # its rules that only warn
+    # kinds of records that lose their embedding where embeddings do not leave
     embedded: ClassVar[frozenset[str]]
 
     def imported(
@@ -333,7 +309,6 @@ class VersionedMif(Mif):
         user_id: str | None,
         exact: bool,
     ) -> Import:
-        """Make grains of a document that was checked."""
         around, warnings = object_of(found.envelope, self.around), found.warnings
         owner, unnamed = owner_of(around.get("user_id"), user_id)
         if unnamed:
@@ -358,7 +333,6 @@ class VersionedMif(Mif):
         """The vector of a record's embedding; None if there is none."""
 
     def own(self, grains: Iterable[Grain]) -> tuple[Manifest, Get]:
-        """The manifest of the document that grains were."""
         by_address = {grain.address: grain for grain in grains}
         get = getter(by_address)
         return the_one(by_address.values(), self.name, get), get
@@ -366,7 +340,6 @@ class VersionedMif(Mif):
     def rebuilt(
         self, found: Manifest, get: Get, losses: list[Loss], *, embeddings: bool
     ) -> dict[str, Any]:
-        """The document that grains were."""
         member = self.embedding_member or ""
 
         def record(address: str) -> Any:
@@ -386,7 +359,6 @@ class VersionedMif(Mif):
         return self.current(self.together(found.envelope, arrays))
 
     def current(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document whose checksum, if it is ours, is that of what it says now."""
         return self.checksums.current(document)
 
 

@@ -21,44 +21,26 @@ Kind: TypeAlias = Literal["memory", "todo", "project", "reminder", "entity", "re
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a record.
-
-    Attributes:
-        rest: members that only its format has.
-    """
-
-    rest: Mapping[str, Any] = field(default_factory=dict)
+    rest: Mapping[str, Any] = field(default_factory=dict)  # members that only its format has
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Item(Part):
-    """A record.
-
-    Attributes:
-        id: its id; for a record without an id, its ends.
-    """
-
-    id: str = ""
+    id: str = ""  # its id; for a record without an id, its ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention(Part):
-    """An entity that a memory mentions.
-
-    Attributes:
-        of: the id of the entity, if the document has exactly one that matches.
-    """
+    """An entity that a memory mentions."""
 
     name: str = ""
     type: str | None = None
     confidence: float | None = None
-    of: str | None = None
+    of: str | None = None  # the id of the entity, if the document has exactly one that matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Embedding(Part):
-    """A vector and its model."""
-
     model: str | None = None
     vector: tuple[float, ...] = ()
     dimensions: int | None = None
@@ -76,8 +58,6 @@ class Provenance(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comment(Part):
-    """A comment on a todo."""
-
     id: str | None = None
     content: str | None = None
     created_at: str | None = None
@@ -87,45 +67,32 @@ class Comment(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory(Item):
-    """A memory.
-
-    Attributes:
-        importance: 0 to 1.
-        priority: ``critical``, ``important`` or ``standard``.
-        parent: the memory it belongs to.
-        external: its id in another system.
-        version: its version, counted from 1.
-        redactions: parts removed from the content.
-    """
-
     content: str = ""
     type: str | None = None
     created_at: str | None = None
     updated_at: str | None = None
     accessed_at: str | None = None
     access_count: int | None = None
-    importance: float | None = None
+    importance: float | None = None  # 0 to 1
     decay_rate: float | None = None
-    priority: str | None = None
+    priority: str | None = None  # ``critical``, ``important`` or ``standard``
     pinned: bool | None = None
     tags: tuple[str, ...] = ()
     entities: tuple[Mention, ...] = ()
     embedding: Embedding | None = None
     origin: Provenance | None = None
-    parent: str | None = None
+    parent: str | None = None  # the memory it belongs to
     related: tuple[str, ...] = ()
     related_todos: tuple[str, ...] = ()
     agent: str | None = None
-    external: str | None = None
-    version: int | None = None
+    external: str | None = None  # its id in another system
+    version: int | None = None  # its version, counted from 1
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    redactions: tuple[Any, ...] = ()
+    redactions: tuple[Any, ...] = ()  # parts removed from the content
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Todo(Item):
-    """A todo."""
-
     content: str = ""
     status: str | None = None
     priority: str | None = None
@@ -151,8 +118,6 @@ class Todo(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Project(Item):
-    """A project of todos."""
-
     name: str | None = None
     prefix: str | None = None
     description: str | None = None
@@ -164,14 +129,8 @@ class Project(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder(Item):
-    """A reminder.
-
-    Attributes:
-        trigger: its trigger, in its format.
-    """
-
     content: str = ""
-    trigger: Mapping[str, Any] = field(default_factory=dict)
+    trigger: Mapping[str, Any] = field(default_factory=dict)  # its trigger, in its format
     status: str | None = None
     priority: int | None = None
     created_at: str | None = None
@@ -182,8 +141,6 @@ class Reminder(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entity(Item):
-    """An entity."""
-
     name: str = ""
     types: tuple[str, ...] = ()
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -194,28 +151,19 @@ class Entity(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation(Item):
-    """A relation between two records.
+    """A relation between two records."""
 
-    Attributes:
-        source: the id that it starts from.
-        target: the id that it leads to.
-        source_kind: the kind of the source.
-        target_kind: the kind of the target.
-        weight: strength or certainty, 0 to 1.
-        strengthened: how often it was used.
-    """
-
-    source: str = ""
-    target: str = ""
-    source_kind: Kind = "entity"
-    target_kind: Kind = "entity"
+    source: str = ""  # the id that it starts from
+    target: str = ""  # the id that it leads to
+    source_kind: Kind = "entity"  # the kind of the source
+    target_kind: Kind = "entity"  # the kind of the target
     type: str | None = None
-    weight: float | None = None
+    weight: float | None = None  # strength or certainty, 0 to 1
     context: str | None = None
     created_at: str | None = None
     valid_at: str | None = None
     invalidated_at: str | None = None
-    strengthened: int | None = None
+    strengthened: int | None = None  # how often it was used
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,19 +175,12 @@ class Only(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document(Item):
-    """The data around the records, without counts and other derived values.
+    """The data around the records, without counts and other derived values."""
 
-    Attributes:
-        user: the user the memories belong to.
-        generator: name and version of the system that wrote it.
-        pii: whether there was personal data.
-        secrets: whether there were secrets.
-        redacted: the kinds that were redacted.
-    """
-
-    user: str | None = None
+    user: str | None = None  # the user the memories belong to
     exported_at: str | None = None
+    # name and version of the system that wrote it
     generator: Mapping[str, Any] = field(default_factory=dict)
-    pii: bool | None = None
-    secrets: bool | None = None
-    redacted: tuple[str, ...] = ()
+    pii: bool | None = None  # whether there was personal data
+    secrets: bool | None = None  # whether there were secrets
+    redacted: tuple[str, ...] = ()  # the kinds that were redacted

@@ -84,40 +84,28 @@ def _as_it_is(record: Record, packed: str) -> Record:
 
 
 class RecordShape(NamedTuple):
-    """How records of one kind become grains. All of it is for the usual record.
+    """How records of one kind become grains. All of it is for the usual record."""
 
-    Attributes:
-        to_fields: the fields of the grain, by full name, from the record and whose it is:
-            ``type``, ``created_at``, ``namespace``, and ``user_id`` if it is somebody's.
-        from_fields: the record again, from the grain's fields and the record's id, its keys in
-            the order that the format has. It is the caller's to change.
-        name_of: by what the record is known.
-        text_of: the text by which duplicates are found; None for a record that has none.
-        apart: the record without its embedding, and that, packed.
-        whole: the record with it again.
-        order: the order in which the format names the keys of a record, where it is to come back.
-            The order of a record that has this order already is not kept.
-    """
-
+    # the fields of the grain, by full name, from the record and whose it is: ``type``,
+    # ``created_at``, ``namespace``, and ``user_id`` if it is somebody's
     to_fields: Callable[[Record, str | None], Fields]
+    # the record again, from the grain's fields and the record's id, its keys in the order that the
+    # format has. It is the caller's to change
     from_fields: Callable[[Mapping[str, Any], str], Record]
-    name_of: Callable[[Record], str]
+    name_of: Callable[[Record], str]  # by what the record is known
+    # the text by which duplicates are found; None for a record that has none
     text_of: Callable[[Record], str | None] = _no_text
+    # the record without its embedding, and that, packed
     apart: Callable[[Record], tuple[Record, str | None]] = _all_of_it
-    whole: Callable[[Record, str], Record] = _as_it_is
+    whole: Callable[[Record, str], Record] = _as_it_is  # the record with it again
+    # the order in which the format names the keys of a record, where it is to come back. The order
+    # of a record that has this order already is not kept
     order: Sequence[str] = ()
 
 
 class BuiltGrain(NamedTuple):
-    """A record as a grain.
-
-    Attributes:
-        grain: the grain.
-        parts: the grains that hold the record whole, if it was too large.
-    """
-
-    grain: Grain
-    parts: Sequence[Grain] = ()
+    grain: Grain  # the grain
+    parts: Sequence[Grain] = ()  # the grains that hold the record whole, if it was too large
 
 
 def object_of(record: Mapping[str, Any], member: str) -> dict[str, Any]:
@@ -155,7 +143,6 @@ class RecordTable:
     """The kinds of records that a format has."""
 
     def __init__(self, format: str, shapes: Mapping[str, RecordShape], *, ordered: bool) -> None:
-        """Name them."""
         self.format = format
         self._shapes = dict(shapes)
         self._ordered = ordered
@@ -250,7 +237,6 @@ class RecordTable:
         return record if source.packed is None else shape.whole(record, source.packed)
 
     def is_same(self, found: tuple[str, Record] | None, record: Record) -> bool:
-        """Whether a record came back."""
         return found is not None and is_equal(found[1], record, self._ordered)
 
     def _source(

@@ -26,56 +26,31 @@ ANY = "*"
 
 
 class SchemaField(NamedTuple):
-    """One field.
-
-    Attributes:
-        name: its key.
-        kind: what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``.
-        says: what it means, in a few words.
-        required: whether it must be there.
-        expected: whether it should be there; a missing one is a warning.
-        nullable: whether it may be null.
-        of: the shape of an object, or of the items of an array; ``str`` or ``number`` for plain
-            ones.
-        form: of a text, or of each text of an array; another form is a warning.
-        known: the known values; another is kept with a warning.
-        least: of a number.
-        most: of a number, or code points of a text; more is a warning.
-        hard: whether a number out of range is refused.
-        own: whether the format itself has it; if not, one of those who write it does.
-    """
-
-    name: str
-    kind: str
-    says: str
-    required: bool = False
-    expected: bool = False
-    nullable: bool = False
+    name: str  # its key
+    kind: str  # what it holds: ``str``, ``bool``, ``number``, ``int``, ``object`` or ``array``
+    says: str  # what it means, in a few words
+    required: bool = False  # whether it must be there
+    expected: bool = False  # whether it should be there; a missing one is a warning
+    nullable: bool = False  # whether it may be null
+    # the shape of an object, or of the items of an array; ``str`` or ``number`` for plain ones
     of: str | None = None
-    form: str | None = None
-    known: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
-    hard: bool = False
-    own: bool = True
+    form: str | None = None  # of a text, or of each text of an array; another form is a warning
+    known: tuple[str, ...] = ()  # the known values; another is kept with a warning
+    least: float | None = None  # of a number
+    most: float | None = None  # of a number, or code points of a text; more is a warning
+    hard: bool = False  # whether a number out of range is refused
+    own: bool = True  # whether the format itself has it; if not, one of those who write it does
 
 
 class Form(NamedTuple):
-    """How a text looks.
+    """How a text looks."""
 
-    Attributes:
-        rule: the rule that another text breaks.
-        expected: how it looks, in words.
-        fits: whether one looks so.
-        refused: whether a record is refused for a required text that looks otherwise.
-        like: how nearly all look that do: ``uuid``, ``time``, or a beginning and the characters
-            behind it; empty if that cannot be said so.
-    """
-
-    rule: str
-    expected: str
-    fits: Callable[[str], object]
-    refused: bool = False
+    rule: str  # the rule that another text breaks
+    expected: str  # how it looks, in words
+    fits: Callable[[str], object]  # whether one looks so
+    refused: bool = False  # whether a record is refused for a required text that looks otherwise
+    # how nearly all look that do: ``uuid``, ``time``, or a beginning and the characters behind it;
+    # empty if that cannot be said so
     like: str | tuple[str, str] = ""
 
 
@@ -100,19 +75,12 @@ PLAIN: Final = frozenset({"str", "number"})
 
 
 class SchemaRow(NamedTuple):
-    """A field as it is checked.
+    """A field as it is checked."""
 
-    Attributes:
-        field: what the table says of it.
-        types: of its values.
-        deeper: whether more is asked of a value than its type.
-        loose: whether a value of another type is only a warning.
-    """
-
-    field: SchemaField
-    types: tuple[type, ...]
-    deeper: bool
-    loose: bool
+    field: SchemaField  # what the table says of it
+    types: tuple[type, ...]  # of its values
+    deeper: bool  # whether more is asked of a value than its type
+    loose: bool  # whether a value of another type is only a warning
 
 
 def _never(shape: str, field: str) -> bool:
@@ -140,7 +108,6 @@ class Shapes:
         loose: Callable[[str, str], bool] = _never,
         nulls: bool = False,
     ) -> None:
-        """Look up once what is the same for all documents."""
         self.forms, self.more, self.nulls = forms, frozenset(more), nulls
         self.rows = {
             name: {field.name: _row(field, records, loose(name, field.name)) for field in shape}
@@ -254,7 +221,6 @@ class DocumentChecker(ABC):
         firsts: int = 0,
         references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
-        """Begin a document."""
         self._references = references
         self.faults = Problems()
         self.problems = Problems(firsts)

@@ -50,29 +50,22 @@ Difference: TypeAlias = "dict[str, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a grain came from.
+    """Where a grain came from."""
 
-    Attributes:
-        format: such as ``aimem``.
-        kind: the kind of record, such as ``chunk``.
-        id: the record's own id, by which ``query(origin=)`` finds the grain.
-        residual: how the record differs from what the grain's fields say; None if it does not.
-        parts: addresses of the grains that hold the whole record, if it was too large for this.
-        hash: SHA-256 of the record's text as it came, in hex, by which ``query(origin="sha256:" +
-            hash)`` finds the grain; None if its text identifies nothing.
-        packed: the record's embedding, as `packed` spells it; the residual is without it.
-    """
-
-    format: str
-    kind: str
-    id: str
+    format: str  # such as ``aimem``
+    kind: str  # the kind of record, such as ``chunk``
+    id: str  # the record's own id, by which ``query(origin=)`` finds the grain
+    # how the record differs from what the grain's fields say; None if it does not
     residual: Difference | None = None
+    # addresses of the grains that hold the whole record, if it was too large for this
     parts: tuple[str, ...] = ()
+    # SHA-256 of the record's text as it came, in hex, by which ``query(origin="sha256:" + hash)``
+    # finds the grain; None if its text identifies nothing
     hash: str | None = None
+    # the record's embedding, as `packed` spells it; the residual is without it
     packed: str | None = None
 
     def to_bytes(self) -> bytes:
-        """The value of ``x_src``."""
         known = (self.residual, list(self.parts), self.hash, self.packed)
         return spelled(self.format, self.kind, self.id, *known)
 
@@ -238,7 +231,6 @@ def pack(values: Any) -> str | None:
 
 
 def unpack(text: str) -> list[float]:
-    """The numbers of a packed array."""
     try:
         data = base64.b64decode(text[1:], validate=True)
         if text[:1] == "f" and len(data) % 4 == 0:
@@ -356,7 +348,6 @@ def own(grain: Grain, get: Get) -> Get:
 
 
 def gather(addresses: Sequence[str], get: Get) -> bytes:
-    """Put the bytes together again."""
     parts = []
     for address in addresses:
         part = get(address).get(_BYTES)

@@ -32,21 +32,14 @@ _TO_COMMA = re.compile(rb'[^"\[\]{},]*(?:%s[^"\[\]{},]*)*' % _STRING)
 
 @dataclass(frozen=True, slots=True)
 class SourceLines:
-    """Some whole lines, and what went wrong after them.
+    """Some whole lines, and what went wrong after them."""
 
-    Attributes:
-        data: the lines, one JSON value each.
-        numbers: the line of the source on which each begins.
-        shifts: what makes an offset in the data one in the source: for each line, or one for all.
-        consumed: bytes of the source that they took.
-        error: what follows them in the source could not be taken as lines.
-    """
-
-    data: bytes
-    numbers: Sequence[int]
+    data: bytes  # the lines, one JSON value each
+    numbers: Sequence[int]  # the line of the source on which each begins
+    # what makes an offset in the data one in the source: for each line, or one for all
     shifts: Sequence[int]
-    consumed: int
-    error: OmsError | None = None
+    consumed: int  # bytes of the source that they took
+    error: OmsError | None = None  # what follows them in the source could not be taken as lines
 
     def place(self, error: OmsError) -> None:
         """Say where in the source the error is, instead of where in these lines."""

@@ -23,7 +23,6 @@ _ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff\ud800-\udfff]")
 
 
 def write(document: dict[str, Any]) -> bytes:
-    """Write a document, in UTF-8."""
     return "".join(f"{line}\n" for line in _block(document, "")).encode()
 
 
@@ -102,7 +101,6 @@ def read(
     before: int = 0,
     values: int = VALUES,
 ) -> Any:
-    """Read a document."""
     bounded(data, most)
     try:
         text = data.removeprefix(MARK).decode()
@@ -152,7 +150,6 @@ class _Reader:
         self._done: list[Any] = []
 
     def read(self, events: Iterable[Any]) -> Any:
-        """Return the value."""
         documents = 0
         for event in events:
             self._line = self._before + event.start_mark.line + 1

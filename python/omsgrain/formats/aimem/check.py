@@ -123,7 +123,6 @@ Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, AimemField], ..
 
 
 def plan(table: tuple[AimemField, ...]) -> Plan:
-    """Look up the types of a table once."""
     return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
 
 
@@ -358,7 +357,6 @@ class AimemChecker(Values):
     def record(
         self, kind: Kind, record: Any, pointer: str, line: int | None = None, *, ends: bool = True
     ) -> None:
-        """Check one record."""
         if fits(kind, record) and self._is_sure(kind, record):
             return
         self._line, self._found = line, self.problems
@@ -400,7 +398,6 @@ class AimemChecker(Values):
     def ends(
         self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None = None
     ) -> None:
-        """Check that an edge or a link names what is in the bundle."""
         self._line, self._found = line, self.problems
         for name, rule in self._unknown(kind, record):
             if fields.parse_urn(record[name]) is not None:  # else it is reported already

@@ -29,7 +29,6 @@ _CHUNK = 1 << 20
 
 
 def checksum_of(text: bytes, depth: int = 128) -> str:
-    """The checksum of a bundle in one document."""
     return of_bytes(_core.canonical_json(text, MEMBER, depth))
 
 
@@ -66,7 +65,6 @@ class Sum:
         self.close()
 
     def close(self) -> None:
-        """Remove the files."""
         self._files.close()
 
     def add(self, kind: Kind, canonical: bytes) -> None:
@@ -119,42 +117,28 @@ def _spell(digest: str) -> str:
 
 @dataclass(slots=True)
 class Bundle:
-    """A bundle that was found good, or is to be written.
+    """A bundle that was found good, or is to be written."""
 
-    Attributes:
-        envelope: its members but for the four arrays.
-        records: the records of each kind, in their order.
-        warnings: what was accepted although it looks wrong.
-    """
-
-    envelope: dict[str, Any]
+    envelope: dict[str, Any]  # its members but for the four arrays
+    # the records of each kind, in their order
     records: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()  # what was accepted although it looks wrong
 
     def to_dict(self) -> dict[str, Any]:
-        """The whole document, with an array for every kind of record."""
         return self.envelope | {name: self.records.get(kind, []) for name, kind in ARRAYS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class AimemVerdict:
-    """The problems of a document; the first one is the reason why it is refused.
+    """The problems of a document; the first one is the reason why it is refused."""
 
-    Attributes:
-        problems: the first thousand, envelope before checksum before records.
-        warnings: what is accepted with a warning.
-        total: how many problems were found: the check ends at a thousand.
-        document: what was read, if it was JSON.
-    """
-
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
-    total: int
-    document: dict[str, Any] | None = None
+    problems: tuple[Problem, ...]  # the first thousand, envelope before checksum before records
+    warnings: tuple[Problem, ...]  # what is accepted with a warning
+    total: int  # how many problems were found: the check ends at a thousand
+    document: dict[str, Any] | None = None  # what was read, if it was JSON
 
 
-def _nothing() -> None:
-    """Nobody stops it."""
+def _nothing() -> None: ...
 
 
 def whole(source: IO[bytes]) -> bytes:
@@ -198,7 +182,6 @@ def validate(
 def read_bundle(
     data: bytes, limits: AimemLimits = LIMITS, *, alive: Callable[[], None] = _nothing
 ) -> Bundle:
-    """Read a bundle."""
     verdict = validate(data, limits, alive=alive)
     if verdict.document is None or verdict.problems:
         raise DocumentError(list(verdict.problems), verdict.total)
@@ -227,7 +210,6 @@ def problem(
     found: str | None = None,
     line: int | None = None,
 ) -> Problem:
-    """A breach of one of the rules."""
     return Problem(rule, pointer, RULES[rule].says, expected, found, line)
 
 
@@ -239,7 +221,6 @@ def is_other(given: Any, total: str) -> bool:
 def _parse(
     data: bytes, limits: AimemLimits, alive: Callable[[], None]
 ) -> tuple[dict[str, Any], str]:
-    """The document and its checksum."""
     document, canonical = parse_canonical(
         data,
         most=limits.document,
@@ -265,17 +246,11 @@ Record = tuple[Kind, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ScannedBundle:
-    """A bundle that was found good.
+    """A bundle that was found good."""
 
-    Attributes:
-        envelope: its first line.
-        counts: how many records there are of each kind.
-        warnings: what is accepted with a warning; the first thousand.
-    """
-
-    envelope: dict[str, Any]
-    counts: dict[Kind, int]
-    warnings: tuple[Problem, ...]
+    envelope: dict[str, Any]  # its first line
+    counts: dict[Kind, int]  # how many records there are of each kind
+    warnings: tuple[Problem, ...]  # what is accepted with a warning; the first thousand
 
 
 def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:

@@ -36,23 +36,14 @@ TEXT = 65_536
 
 @dataclass(frozen=True, slots=True)
 class AimemLimits:
-    """The limits of a reader. It refuses a larger document before it parses it.
+    """The limits of a reader. It refuses a larger document before it parses it."""
 
-    Attributes:
-        document: bytes of a bundle in one JSON document; a larger one comes by lines.
-        values: values of such a document, keys not counted.
-        line: bytes of a line of NDJSON.
-        depth: objects and arrays inside one another.
-        content: code points of a chunk's content. Spec: AIMEM §2.2
-        dimension: floats of an embedding.
-    """
-
-    document: int = 64 << 20
-    values: int = VALUES
-    line: int = 8 << 20
-    depth: int = 64
-    content: int = TEXT
-    dimension: int = 65_536
+    document: int = 64 << 20  # bytes of a bundle in one JSON document; a larger one comes by lines
+    values: int = VALUES  # values of such a document, keys not counted
+    line: int = 8 << 20  # bytes of a line of NDJSON
+    depth: int = 64  # objects and arrays inside one another
+    content: int = TEXT  # code points of a chunk's content. Spec: AIMEM §2.2
+    dimension: int = 65_536  # floats of an embedding
 
 
 LIMITS = AimemLimits()
@@ -83,24 +74,14 @@ ARRAYS: Final[dict[str, Kind]] = {
 
 
 class AimemField(NamedTuple):
-    """One field.
-
-    Attributes:
-        name: its key.
-        kind: what it holds: ``str``, ``bool``, ``number``, ``int`` or ``array``.
-        required: whether it must be there.
-        nullable: whether null is as if it were not there.
-        says: what it means, in a few words.
-        breach: the rule that is broken when it is missing or of another type, if not the usual.
-        most: code points of a string that names something; the draft sets no limit, a grain does.
-    """
-
-    name: str
-    kind: str
-    required: bool
-    nullable: bool
-    says: str
+    name: str  # its key
+    kind: str  # what it holds: ``str``, ``bool``, ``number``, ``int`` or ``array``
+    required: bool  # whether it must be there
+    nullable: bool  # whether null is as if it were not there
+    says: str  # what it means, in a few words
+    # the rule that is broken when it is missing or of another type, if not the usual
     breach: str | None = None
+    # code points of a string that names something; the draft sets no limit, a grain does
     most: int | None = None
 
 
@@ -281,12 +262,10 @@ def of_producer(producer: str) -> Callable[[str], object]:
 
 
 def urn(producer: str, local: str) -> str:
-    """Put an identifier together; its parts were checked."""
     return str(Urn(producer, local))
 
 
 def is_producer(text: str) -> bool:
-    """Whether this is a producer namespace."""
     return _NAMESPACE.fullmatch(text) is not None
 
 
@@ -336,5 +315,4 @@ def _floats(data: bytes) -> array[float]:
 
 
 def encode(data: bytes) -> str:
-    """The text of an embedding's bytes."""
     return binascii.b2a_base64(data, newline=False).decode("ascii")

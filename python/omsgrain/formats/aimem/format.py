@@ -83,7 +83,6 @@ class Aimem(Format):
             return False
 
     def load(self, data: bytes, *, limits: AimemLimits = LIMITS) -> Import:
-        """Make grains of a bundle."""
         read = document.read_bundle(data, limits)
         tenant: str = read.envelope["tenant_id"]
         grains: dict[str, Grain] = {}
@@ -193,18 +192,15 @@ class Aimem(Format):
         return Dump(document.write_bundle(Bundle(envelope, chunks), set(ARRAYS)), *parted(losses))
 
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
-        """The options of `dump`: the tenant is who was named, or the one user of the grains."""
         users = {grain.get("user_id") for grain in grains}
         only = users.pop() if len(users) == 1 else None
         named = options.pop("user_id", None) or options.get("tenant_id") or only
         return options | {"tenant_id": tenant_of(named)}
 
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        """The kind and the record that a grain was."""
         return from_grain(grain, get)
 
     def read_bytes(self, path: Path) -> bytes:
-        """The bundle in a file, in one document."""
         with path.open("rb") as source:
             lines = self.by_lines(source)
             data = document.whole(source)
@@ -222,7 +218,6 @@ class Aimem(Format):
         return document.write_bundle(Bundle(envelope, records))
 
     def laid_out(self, path: Path, data: bytes) -> Iterable[bytes]:
-        """A bundle in one document, or by lines."""
         if not path.name.endswith(".ndjson"):
             return [data]
         whole = json.loads(data)
@@ -231,7 +226,6 @@ class Aimem(Format):
         return document.write_lines(envelope, arrays.__getitem__)
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
-        """Find all defects of a bundle."""
         with file.open("rb") as source:
             if self.by_lines(source):
                 source.seek(0)
@@ -245,7 +239,6 @@ class Aimem(Format):
         )
 
     def user_of(self, user: str | None, producer: str) -> str | None:
-        """The tenant of a bundle."""
         _check_producer(producer)
         tenant = tenant_of(user)
         if tenant is None:
@@ -255,19 +248,15 @@ class Aimem(Format):
     def native(
         self, grain: Grain, *, producer: str, owner: str | None
     ) -> tuple[str, Record | None, list[Loss]]:
-        """A grain that never was a record, as a chunk."""
         return "chunks", *native(grain, producer=producer, owner=owner, strict=True)
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """The producer of a bundle."""
         return {"producer": envelope["producer"]} if "producer" in envelope else {}
 
     def with_vector(self, record: Record, data: bytes) -> Record:
-        """A chunk with its embedding, which no grain holds."""
         return record | {"embedding": fields.encode(data)}
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """A whole bundle."""
         records: dict[Any, Any] = {ARRAYS[name]: array for name, array in arrays.items()}
         whole: dict[str, Any] = json.loads(
             document.write_bundle(Bundle(envelope, records), arrays)

@@ -50,17 +50,9 @@ _ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
 
 
 class AimemGrain(NamedTuple):
-    """A record as a grain.
-
-    Attributes:
-        grain: the grain.
-        parts: the grains that hold the record whole, if it was too large.
-        vector: the bytes of its embedding, float32, little-endian.
-    """
-
-    grain: Grain
-    parts: Sequence[Grain]
-    vector: bytes | None
+    grain: Grain  # the grain
+    parts: Sequence[Grain]  # the grains that hold the record whole, if it was too large
+    vector: bytes | None  # the bytes of its embedding, float32, little-endian
 
 
 def name_of(kind: Kind, record: Record) -> str:
@@ -69,7 +61,6 @@ def name_of(kind: Kind, record: Record) -> str:
 
 
 def to_grain(kind: Kind, record: Record, *, tenant: str) -> AimemGrain:
-    """Make a grain of a record that was checked."""
     bare, vector = _apart(kind, record)
     return AimemGrain(*_TABLE.to_grain(kind, bare, owner=tenant), vector)
 
@@ -119,7 +110,6 @@ def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:
 
 
 def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
-    """The record without its embedding, and that."""
     if kind != "chunk" or not isinstance(record.get("embedding"), str):
         return record, None
     bare = {name: value for name, value in record.items() if name != "embedding"}
@@ -462,6 +452,5 @@ def _text(value: Any) -> str:
 
 
 def is_record(grain: Grain, kind: Kind) -> bool:
-    """Whether a grain was a record of a kind."""
     source = Source.of(grain)
     return source is not None and (source.format, source.kind) == (FORMAT, kind)

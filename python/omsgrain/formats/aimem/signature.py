@@ -55,17 +55,14 @@ def pieces_of_lines(source: IO[bytes]) -> Iterator[Pieces]:
 def sign_bundle(
     text: bytes, signer: Signer, *, kid: str | None = None, iat: int | None = None
 ) -> bytes:
-    """Sign a bundle."""
     return cose.write(signer, text, detached=True, iat=issued(iat, None), kid=kid)
 
 
 def to_header(signature: bytes) -> str:
-    """A signature as the value of the header."""
     return base64.urlsafe_b64encode(signature).rstrip(b"=").decode("ascii")
 
 
 def from_header(value: str) -> bytes:
-    """The signature in a header."""
     text = value.strip().rstrip("=")
     if len(text) <= 2 * cose.MAX_OVERHEAD and _BASE64.fullmatch(text) and len(text) % 4 != 1:
         return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))

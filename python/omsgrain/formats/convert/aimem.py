@@ -65,7 +65,6 @@ OWN_KINDS: Final = {name: name for name in ENTITY_KINDS} | {"place": "location"}
 
 
 def aimem_memory(name: str | None) -> str:
-    """Convert a memory type of the model to AIMEM."""
     if name == "procedural":
         return "procedure"
     return _CHUNKS.get(name or "") or ("fact" if name in _FACTS else "episodic")
@@ -125,7 +124,6 @@ LOSS_NAMES: Final = LossNames(
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """Convert a bundle to the model."""
     chunks = {record["id"]: record for kind, record in records if kind == "chunk"}
     entities = {record["id"]: record for kind, record in records if kind == "entity"}
     mentions: dict[str, list[model.Mention]] = {}
@@ -247,7 +245,6 @@ def tenant_of(user: str | None) -> str | None:
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Todo | model.Reminder):
         item = _goal(item)
     made = in_utc(getattr(item, "created_at", None))
@@ -282,7 +279,6 @@ def _short(said: model.Embedding | None) -> model.Embedding | None:
 
 
 def _goal(item: model.Todo | model.Reminder) -> model.Memory:
-    """Convert a todo or reminder to a memory."""
     known = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
                          created_at=item.created_at)  # fmt: skip
     if isinstance(item, model.Reminder):
@@ -291,7 +287,6 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """Make a bundle of adapted items."""
     producer = options.producer
     arrays: dict[str, list[tuple[Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
@@ -361,7 +356,6 @@ class _Entities:
             self._by_name.setdefault((one.name, kind), one.id)
 
     def links(self, item: model.Memory) -> Iterator[Record]:
-        """Yield the links from a memory to the entities it mentions."""
         for mention in item.entities:
             kind = own(mention.type, OWN_KINDS)
             id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))
@@ -393,7 +387,6 @@ def _envelope(
 
 
 def id_of(other: OtherId) -> str:
-    """Convert an id to a URN."""
     kind, id, external, _, producer = other
     if fields.parse_urn(id) is not None:
         return id

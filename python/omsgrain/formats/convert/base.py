@@ -52,28 +52,17 @@ class RequiredField(Protocol):
 
 
 class Attribute(NamedTuple):
-    """Maps an attribute of the model to a member of a format.
+    """Maps an attribute of the model to a member of a format."""
 
-    Attributes:
-        name: the attribute's name.
-        member: the member that holds it.
-        types: the allowed types of the value.
-        inner: the shape of the value, or of each item in it.
-        items: the types of an array's items; None for any.
-        read: converts the value to the model.
-        write: converts it back.
-    """
-
-    name: str
-    member: str
-    types: tuple[type, ...]
-    inner: ClassShape | None = None
-    items: tuple[type, ...] | None = None
-    read: Callable[[Any], Any] | None = None
-    write: Callable[[Any], Any] | None = None
+    name: str  # the attribute's name
+    member: str  # the member that holds it
+    types: tuple[type, ...]  # the allowed types of the value
+    inner: ClassShape | None = None  # the shape of the value, or of each item in it
+    items: tuple[type, ...] | None = None  # the types of an array's items; None for any
+    read: Callable[[Any], Any] | None = None  # converts the value to the model
+    write: Callable[[Any], Any] | None = None  # converts it back
 
     def fits(self, value: Any) -> bool:
-        """Whether a value has an allowed type."""
         if type(value) not in self.types:
             return False
         if type(value) is list:
@@ -83,18 +72,12 @@ class Attribute(NamedTuple):
 
 
 class ClassShape(NamedTuple):
-    """The members of a format for one class of the model.
+    """The members of a format for one class of the model."""
 
-    Attributes:
-        cls: the class.
-        attributes: its attributes, in writing order.
-    """
-
-    cls: type[Part]
-    attributes: tuple[Attribute, ...]
+    cls: type[Part]  # the class
+    attributes: tuple[Attribute, ...]  # its attributes, in writing order
 
     def read(self, record: Mapping[str, Any], **more: Any) -> Any:
-        """Make an item of a record."""
         given, known = {}, set()
         for one in self.attributes:
             value = record.get(one.member)
@@ -116,16 +99,13 @@ class ClassShape(NamedTuple):
         return record
 
     def member(self, name: str) -> str | None:
-        """Return the member of an attribute."""
         return next((one.member for one in self.attributes if one.name == name), None)
 
     def inner(self, name: str) -> ClassShape | None:
-        """Return the inner shape of an attribute."""
         return next((one.inner for one in self.attributes if one.name == name), None)
 
 
 def said(value: Any) -> bool:
-    """Whether an attribute has a value."""
     return value is not None and not (isinstance(value, tuple | dict) and not value)
 
 
@@ -139,7 +119,6 @@ def shape(
     words: Mapping[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] | None = None,
     more: Mapping[str, str] | None = None,
 ) -> ClassShape:
-    """Make a shape."""
     kinds = {field.name: field.kind for field in fields} | dict(more or {})
     made = []
     for name, member in names.items():
@@ -247,15 +226,10 @@ _FOLLOWS: Final = {
 
 
 class LossNames(NamedTuple):
-    """The names of lost attributes in a format.
+    """The names of lost attributes in a format."""
 
-    Attributes:
-        elsewhere: attributes outside the record, with their places.
-        implied: attributes that follow from others.
-    """
-
-    elsewhere: Mapping[str, str]
-    implied: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, str]  # attributes outside the record, with their places
+    implied: frozenset[str] = frozenset()  # attributes that follow from others
 
 
 def lost(
@@ -361,27 +335,18 @@ class SourcedItem(NamedTuple):
 
 @dataclass(slots=True)
 class Content:
-    """The content of a document in terms of the model.
+    """The content of a document in terms of the model."""
 
-    Attributes:
-        document: the data around its records.
-        found: its items, in order.
-    """
-
-    document: model.Document
-    found: list[SourcedItem]
+    document: model.Document  # the data around its records
+    found: list[SourcedItem]  # its items, in order
 
 
 @dataclass(slots=True)
 class ConvertedDocument:
-    """A document ready to be written.
+    """A document ready to be written."""
 
-    Attributes:
-        envelope: the document with empty arrays.
-        arrays: by pointer, the records, each with the index of its item, or -1.
-    """
-
-    envelope: dict[str, Any]
+    envelope: dict[str, Any]  # the document with empty arrays
+    # by pointer, the records, each with the index of its item, or -1
     arrays: dict[str, list[tuple[dict[str, Any], int]]] = field(default_factory=dict)
 
 
@@ -421,28 +386,17 @@ ENTITY: Final = "entity:"
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """Options to make a document.
-
-    Attributes:
-        embeddings: whether to include vectors.
-        strict: write only what the format defines.
-        producer: AIMEM: the producer namespace for new identifiers.
-        user: the user; by default the document's user, or the only user of the grains.
-        exported_at: the export time; by default that of the source document or the newest grain.
-        shape: MIF in JSON-LD: the shape of memories; by default 0.1.
-        beside: MIF in JSON-LD: whether the layout can hold data beside the memories.
-        checksum: MIF: whether a new document has a checksum.
-        generator: MIF: the generator if no source document names one.
-    """
-
-    embeddings: bool = True
-    strict: bool = False
-    producer: str = PRODUCER
+    embeddings: bool = True  # whether to include vectors
+    strict: bool = False  # write only what the format defines
+    producer: str = PRODUCER  # AIMEM: the producer namespace for new identifiers
+    # the user; by default the document's user, or the only user of the grains
     user: str | None = None
+    # the export time; by default that of the source document or the newest grain
     exported_at: str | None = None
-    shape: Shape | None = None
-    beside: bool = True
-    checksum: bool = True
+    shape: Shape | None = None  # MIF in JSON-LD: the shape of memories; by default 0.1
+    beside: bool = True  # MIF in JSON-LD: whether the layout can hold data beside the memories
+    checksum: bool = True  # MIF: whether a new document has a checksum
+    # MIF: the generator if no source document names one
     generator: Mapping[str, Any] = field(default_factory=lambda: GENERATOR)
 
 
@@ -477,21 +431,13 @@ def no_export_id(id: str) -> tuple[str, bool]:
 
 
 class OtherId(NamedTuple):
-    """An id of another format, with the data to convert it.
+    """An id of another format, with the data to convert it."""
 
-    Attributes:
-        kind: the kind of the record.
-        id: the id in the other format.
-        external: the record's id in another system.
-        name: an entity's name.
-        producer: AIMEM: the producer namespace for a new identifier.
-    """
-
-    kind: Kind
-    id: str
-    external: str | None = None
-    name: str | None = None
-    producer: str = PRODUCER
+    kind: Kind  # the kind of the record
+    id: str  # the id in the other format
+    external: str | None = None  # the record's id in another system
+    name: str | None = None  # an entity's name
+    producer: str = PRODUCER  # AIMEM: the producer namespace for a new identifier
 
 
 class DocumentIds:
@@ -516,7 +462,6 @@ class DocumentIds:
         external: str | None = None,
         name: str | None = None,
     ) -> str:
-        """Give a record an id."""
         wanted = self._of(OtherId(kind, id, external, name, self._producer))
         space = self.format.spaces.get(kind, kind)
         made, count = wanted, 1
@@ -540,24 +485,18 @@ class DocumentIds:
 
 @dataclass(frozen=True, slots=True)
 class Hub:
-    """A format's conversion to and from the model.
+    """A format's conversion to and from the model."""
 
-    Attributes:
-        classes: the tables of its records, by kind.
-        loss_names: its names for lost attributes.
-        read: converts records and envelope to the model.
-        adapt: adapts an item to this format; None if it has no such record.
-        write: makes a document of adapted items.
-        id_of: converts an id of another format.
-        export_id: converts an export's id, and says whether that is reversible.
-    """
-
-    classes: Mapping[str, ClassShape]
-    loss_names: LossNames
+    classes: Mapping[str, ClassShape]  # the tables of its records, by kind
+    loss_names: LossNames  # its names for lost attributes
+    # converts records and envelope to the model
     read: Callable[[Sequence[tuple[str, Record]], Mapping[str, Any]], Content]
+    # adapts an item to this format; None if it has no such record
     adapt: Callable[[model.Item], model.Item | None]
+    # makes a document of adapted items
     write: Callable[[Content, BuildOptions], ConvertedDocument]
-    id_of: Callable[[OtherId], str]
+    id_of: Callable[[OtherId], str]  # converts an id of another format
+    # converts an export's id, and says whether that is reversible
     export_id: Callable[[str], tuple[str, bool]]
 
 

@@ -45,17 +45,10 @@ _NATIVE: Final = LossNames({})
 
 @dataclass(slots=True)
 class Made:
-    """A new document.
-
-    Attributes:
-        envelope: the document with empty arrays.
-        arrays: by pointer, the records, each with its grain's address or an empty string.
-        losses: its losses, not counting carried grains.
-    """
-
-    envelope: dict[str, Any]
+    envelope: dict[str, Any]  # the document with empty arrays
+    # by pointer, the records, each with its grain's address or an empty string
     arrays: dict[str, list[tuple[dict[str, Any], str]]]
-    losses: list[Loss] = field(default_factory=list)
+    losses: list[Loss] = field(default_factory=list)  # its losses, not counting carried grains
 
 
 def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions) -> Made:
@@ -268,7 +261,6 @@ def kind_of(item: model.Item) -> model.Kind | None:
 
 
 def renamed(held: Sequence[LocatedItem], names: DocumentIds) -> Iterator[Renamed]:
-    """Yield the items with the ids of another format."""
     given = [_given(one, names) for one in held]
     for one, id in zip(held, given, strict=True):
         yield _renamed(one, id, names)
@@ -408,7 +400,6 @@ def member_of(record: Mapping[str, Any]) -> Any:
 
 
 def _extensions(envelope: Mapping[str, Any]) -> Any:
-    """Return the extensions of a corpus."""
     files = envelope.get("files")
     first = files[0] if isinstance(files, list) and files else None
     whole = first.get("corpus") if isinstance(first, dict) else None

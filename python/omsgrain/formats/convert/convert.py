@@ -98,7 +98,6 @@ def dump(
     passphrase: str | None = None,
     key: bytes | None = None,
 ) -> Dump:
-    """Make a document of grains of any origin."""
     to.refuse(layout=layout, shape=shape, passphrase=passphrase, key=key, producer=producer)
     given = BuildOptions(to.embeddings if embeddings is None else embeddings, strict,
                     **_said(producer=producer, user=user_id, exported_at=exported_at,
@@ -384,7 +383,6 @@ def _vectors(
 
 
 def _vector(record: Mapping[str, Any]) -> Vector | None:
-    """Return the embedding in a record."""
     if (beside := vector_of(record)) is not None:
         return beside
     said = next((record[name] for name in _EMBEDDINGS if name in record), None)
@@ -413,7 +411,6 @@ def _name(kind: str, record: Mapping[str, Any]) -> Any:
 
 
 def _alike(one: Any, other: Any, format: Format) -> bool:
-    """Whether two documents or records are equal."""
     if format.ordered:
         return same(one, other)
     return difference(one, other, ordered=False) is None

@@ -89,17 +89,11 @@ _OURS: Final = "omsgrain:"
 
 @dataclass(frozen=True, slots=True)
 class LocatedItem:
-    """An item and its origin.
+    """An item and its origin."""
 
-    Attributes:
-        item: the item.
-        format: its original format.
-        address: its grain's address; empty for a part of another record.
-    """
-
-    item: model.Item
-    format: str
-    address: str
+    item: model.Item  # the item
+    format: str  # its original format
+    address: str  # its grain's address; empty for a part of another record
 
 
 class Born(NamedTuple):
@@ -112,22 +106,14 @@ class Born(NamedTuple):
 
 @dataclass(slots=True)
 class Heap:
-    """Grains, sorted by origin.
+    """Grains, sorted by origin."""
 
-    Attributes:
-        grains: by address.
-        manifests: the documents among them.
-        records: records by format, in document order, with repetitions.
-        natives: addresses of grains that never were records.
-        beside: addresses of auxiliary grains, such as manifests.
-        said: by format, the envelope of a document whose manifest is not among the grains.
-    """
-
-    grains: dict[str, Grain]
-    manifests: list[Manifest]
-    records: dict[str, list[Born]]
-    natives: list[str]
-    beside: list[str]
+    grains: dict[str, Grain]  # by address
+    manifests: list[Manifest]  # the documents among them
+    records: dict[str, list[Born]]  # records by format, in document order, with repetitions
+    natives: list[str]  # addresses of grains that never were records
+    beside: list[str]  # addresses of auxiliary grains, such as manifests
+    # by format, the envelope of a document whose manifest is not among the grains
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def only_user(self) -> str | None:
@@ -143,7 +129,6 @@ class Heap:
     def content(
         self, format: str, vectors: Mapping[str, Vector]
     ) -> tuple[Content, list[LocatedItem]]:
-        """Convert the records of a format to items."""
         records = self.records.get(format, [])
         bare = [(one.kind, one.record) for one in records]
         around = self.envelope(format) or self.said.get(format, {})
@@ -189,7 +174,6 @@ _CARRIED = "x_omsgrain"
 
 
 def heap(grains: Iterable[Grain]) -> Heap:
-    """Sort grains by origin."""
     by_address = {grain.address: grain for grain in grains}
     get = raw.getter(by_address)
     found = Heap(by_address, [], {}, [], [])

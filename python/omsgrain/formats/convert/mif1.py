@@ -60,7 +60,6 @@ NEAREST_PASCAL: Final = {
 
 
 def mif1_memory(name: str | None) -> str:
-    """Convert a memory type of the model to MIF 1.0."""
     pascal = _pascal(name or "")
     if pascal in MEMORY_TYPES:
         return pascal
@@ -68,7 +67,6 @@ def mif1_memory(name: str | None) -> str:
 
 
 def mif1_edge(name: str | None) -> str:
-    """Convert an edge type of the model to MIF 1.0."""
     return name if name in EDGE_TYPES else EDGE_TYPES[0]
 
 
@@ -169,7 +167,6 @@ _PREFIXES: Final[dict[str, model.Kind]] = {"mem_": "memory", "todo_": "todo"}
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """Convert a document to the model."""
     nodes = {record["id"]: record for kind, record in records if kind == "node"}
     kinds: dict[str, model.Kind] = {id: _kind(node) for id, node in nodes.items()}
     for kind, record in records:
@@ -323,7 +320,6 @@ _GRAPH: Final[dict[str, type]] = {
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Reminder):
         item = _task(item)
     if isinstance(item, model.Memory):
@@ -359,7 +355,6 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def _task(item: model.Reminder) -> model.Todo:
-    """Convert a reminder to a todo."""
     at = item.trigger.get("at") if item.trigger.get("type") == "time" else None
     return model.Todo(
         id=item.id,
@@ -373,7 +368,6 @@ def _task(item: model.Reminder) -> model.Todo:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """Make a document of adapted items."""
     arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
     projects = {one.item.id: one.item for one in content.found
                 if isinstance(one.item, model.Project)}  # fmt: skip
@@ -468,7 +462,6 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """Convert an export's id, and say whether that is reversible."""
     if not id or id.startswith(EXPORT):
         return id, True
     bare = uuid_of("memory", id)

@@ -128,7 +128,6 @@ _POINTERS: Final = {
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """Convert a document to the model."""
     seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
     for kind, record in records:
         if kind in seen:
@@ -291,7 +290,6 @@ _GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "epis
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Memory):
         made = item.created_at or item.updated_at
         mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
@@ -331,7 +329,6 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """Make a document of adapted items."""
     arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
     nodes: dict[str, Record] = {}
@@ -395,7 +392,6 @@ def id_of(other: OtherId) -> str:
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    """Convert an export's id, and say whether that is reversible."""
     bare = id.removeprefix(EXPORT)
     if id != bare and len(bare) == 32:
         try:

@@ -106,7 +106,6 @@ SAID_BY_TYPE: Final = frozenset((KNOWS, "mg:prefers", "mif:decided", "aimem:deci
 
 
 def base_of(kind: str | None) -> str:
-    """Convert a memory type of the model to the format."""
     if kind in TYPES:
         return str(kind)
     if not kind or kind in _SEMANTIC:
@@ -125,7 +124,6 @@ def singular(name: str) -> str:
 
 
 def urn_of(name: str, kind: str | None) -> str:
-    """Make the URN of a mentioned entity."""
     return f"{ENTITY_URN}{slug(kind or 'concept')}:{slug(name)}"
 
 
@@ -160,13 +158,11 @@ _SAID: Final = frozenset(
 
 
 def member_of(record: Mapping[str, Any]) -> Any:
-    """Return the grain that a memory carries; None if it carries none."""
     place = record.get(EXTENSIONS)
     return place.get(CARRIED) if isinstance(place, dict) else None
 
 
 def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
-    """Convert a file to the model."""
     bare = (record if kind == "memory" else record.get("value") for kind, record in records)
     found = []
     for at, value in enumerate(together(bare, envelope.get("volatile") or {})):
@@ -337,7 +333,6 @@ def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dic
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    """Adapt an item to this format; None if it has no such record."""
     if isinstance(item, model.Todo | model.Reminder):
         item = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
                             created_at=item.created_at)  # fmt: skip
@@ -359,7 +354,6 @@ def adapt(item: model.Item) -> model.Item | None:
 
 
 def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    """Make a corpus of adapted items."""
     shape = options.shape or "0.1"
     written: list[tuple[Record, int]] = []
     by_id: dict[str, Record] = {}
@@ -457,7 +451,6 @@ def _vector(said: model.Embedding) -> Record:
 
 
 def id_of(other: OtherId) -> str:
-    """Convert an id: add the prefix."""
     kind, id, external = other[:3]
     if kind == "relation":
         return id

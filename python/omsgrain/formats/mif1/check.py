@@ -35,27 +35,16 @@ TASK = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Mif1Limits:
-    """Limits of a reader. It refuses a larger document before it parses it.
+    """Limits of a reader. It refuses a larger document before it parses it."""
 
-    Attributes:
-        document: bytes of the document. Spec: MIF 1.0, Security Considerations 5
-        values: values in the document, without keys.
-        line: bytes of one line of JSON lines.
-        depth: nesting of objects and arrays; at most 128.
-        aliases: values that all YAML aliases expand to.
-        memory_kib: memory to derive an envelope's key, in KiB.
-        iterations: iterations to derive an envelope's key.
-        parallelism: lanes to derive an envelope's key.
-    """
-
-    document: int = 100 << 20
-    values: int = VALUES
-    line: int = 16 << 20
-    depth: int = 128
-    aliases: int = 10_000
-    memory_kib: int = 1 << 20
-    iterations: int = 16
-    parallelism: int = 16
+    document: int = 100 << 20  # bytes of the document. Spec: MIF 1.0, Security Considerations 5
+    values: int = VALUES  # values in the document, without keys
+    line: int = 16 << 20  # bytes of one line of JSON lines
+    depth: int = 128  # nesting of objects and arrays; at most 128
+    aliases: int = 10_000  # values that all YAML aliases expand to
+    memory_kib: int = 1 << 20  # memory to derive an envelope's key, in KiB
+    iterations: int = 16  # iterations to derive an envelope's key
+    parallelism: int = 16  # lanes to derive an envelope's key
 
 
 LIMITS = Mif1Limits()
@@ -501,7 +490,6 @@ class Mif1Checker(DocumentChecker):
     def record(
         self, kind: str, record: Any, pointer: str, line: int | None = None
     ) -> RecordItem | None:
-        """Check one record; None if it is bad."""
         if kind == "consent":
             return RecordItem(kind, record)  # `document` has checked it
         self._line = line
@@ -587,7 +575,6 @@ _PLAIN: Final = {
 
 
 def schema() -> dict[str, Any]:
-    """The schema of a document."""
     whole = json_schema(
         "A MIF 1.0 document, as omsgrain reads it",
         SHAPES,
@@ -601,5 +588,4 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema file of the package."""
     return files("omsgrain.formats.mif1").joinpath("schema.json").read_text("utf-8")

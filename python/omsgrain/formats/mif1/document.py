@@ -64,23 +64,15 @@ CHECKSUM: Final = Checksums(_EXPORT, of_counts)
 
 @dataclass(slots=True)
 class Parsed:
-    """A parsed document, not yet checked.
+    """A parsed document, not yet checked."""
 
-    Attributes:
-        document: the parsed value.
-        layout: its layout.
-        lines: line numbers of the records, by array pointer; only for JSON lines.
-        problems: lines that are not records.
-        warnings: defects that are accepted with a warning.
-        left_out: number of lines that are not records.
-    """
-
-    document: Any
-    layout: Layout
+    document: Any  # the parsed value
+    layout: Layout  # its layout
+    # line numbers of the records, by array pointer; only for JSON lines
     lines: dict[str, list[int]] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    left_out: int = 0
+    problems: tuple[Problem, ...] = ()  # lines that are not records
+    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
+    left_out: int = 0  # number of lines that are not records
 
     def line(self, pointer: str, i: int) -> int | None:
         """The line number of a record in JSON lines; else None."""
@@ -110,7 +102,6 @@ def looks_like_yaml(data: bytes) -> bool:
 
 
 def parse(data: bytes, layout: Layout | None = None, limits: Mif1Limits = LIMITS) -> Parsed:
-    """Read a document."""
     layout = layout or layout_of(data)
     if layout == "json":
         tree = json_text.parse(
@@ -131,7 +122,6 @@ def parse(data: bytes, layout: Layout | None = None, limits: Mif1Limits = LIMITS
 
 
 def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
-    """Write a document in a layout, in UTF-8."""
     if layout == "yaml":
         return yaml.write(document)
     return spell_json(document) if layout == "json" else b"".join(spell_lines(document))
@@ -244,23 +234,14 @@ _DAY: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class DocumentConsent:
-    """The consent of a document; missing members are None.
+    """The consent of a document; missing members are None."""
 
-    Attributes:
-        exported_by: the person who asked for the export.
-        purpose: the purpose of the export.
-        retention_days: days to keep the records.
-        sharing_allowed: whether sharing is allowed.
-        gdpr_basis: the legal basis.
-        timestamp: when consent was given, as in the document.
-    """
-
-    exported_by: str | None = None
-    purpose: str | None = None
-    retention_days: int | None = None
-    sharing_allowed: bool | None = None
-    gdpr_basis: str | None = None
-    timestamp: str | None = None
+    exported_by: str | None = None  # the person who asked for the export
+    purpose: str | None = None  # the purpose of the export
+    retention_days: int | None = None  # days to keep the records
+    sharing_allowed: bool | None = None  # whether sharing is allowed
+    gdpr_basis: str | None = None  # the legal basis
+    timestamp: str | None = None  # when consent was given, as in the document
 
     @classmethod
     def of(cls, block: Mapping[str, Any] | None) -> DocumentConsent | None:
@@ -290,7 +271,6 @@ class DocumentConsent:
 
 
 def is_consent(grain: Grain) -> bool:
-    """Whether a grain is the consent of a document."""
     source = Source.of(grain) if grain.type == "state" else None
     return source is not None and (source.format, source.kind) == (FORMAT, "consent")
 
@@ -306,7 +286,6 @@ class Metadata:
         self._latest: tuple[times.Instant, str] | None = None
 
     def add(self, kind: str, record: dict[str, Any]) -> None:
-        """Count one more."""
         self._counts[kind] += 1
         names = ("id",) if kind == "node" else ("source", "target") if kind == "edge" else ()
         self._nodes.update(str(record[name]) for name in names if name in record)
@@ -325,7 +304,6 @@ class Metadata:
     def metadata(
         self, *, pii: bool = False, secrets: bool = False, redacted: Iterable[str] = ()
     ) -> dict[str, Any]:
-        """Return the ``metadata`` of the document."""
         found: dict[str, Any] = {
             "total_memories": self._counts["memory"],
             "total_todos": self._counts["todo"],

@@ -48,23 +48,13 @@ _FRAME: Final = 64 << 10  # bytes of an envelope besides its payload
 
 
 class Kdf(NamedTuple):
-    """Parameters to derive a key from a passphrase.
-
-    Attributes:
-        salt: random bytes; `fresh` makes 16.
-        memory_kib: memory, in KiB.
-        iterations: passes over the memory.
-        parallelism: lanes.
-    """
-
-    salt: bytes
-    memory_kib: int = 65_536
-    iterations: int = 3
-    parallelism: int = 4
+    salt: bytes  # random bytes; `fresh` makes 16
+    memory_kib: int = 65_536  # memory, in KiB
+    iterations: int = 3  # passes over the memory
+    parallelism: int = 4  # lanes
 
     @classmethod
     def fresh(cls) -> Kdf:
-        """Return parameters with a new random salt."""
         return cls(os.urandom(_SALT))
 
 
@@ -75,7 +65,6 @@ def seal_document(
     key: bytes | None = None,
     kdf: Kdf | None = None,
 ) -> bytes:
-    """Encrypt a document."""
     encryption: dict[str, Any] = {"algorithm": _ALGORITHM}
     if key is None:
         kdf = kdf or Kdf.fresh()
@@ -114,7 +103,6 @@ def open_document(
     kdf: Kdf | None = None,
     limits: Mif1Limits = LIMITS,
 ) -> bytes:
-    """Decrypt a document."""
     most = limits.document // 3 * 4 + _FRAME
     envelope = json_text.parse(data, most=most, depth=limits.depth, values=limits.values)
     found = envelope.get(MEMBER) if isinstance(envelope, dict) else None

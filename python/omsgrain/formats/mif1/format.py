@@ -80,7 +80,6 @@ class Mif1(VersionedMif):
     }
 
     def sniff(self, said: Said) -> bool:
-        """Whether its version is 1.x, or it is an encryption envelope as in the SEP."""
         if not said.is_object:
             return not said.is_array and documents.looks_like_yaml(said.data)
         if said.version is not None:
@@ -99,7 +98,6 @@ class Mif1(VersionedMif):
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Import:
-        """Make grains of a document; skip bad records and list them in ``problems``."""
         if passphrase is not None or key is not None:
             if not envelope.is_sealed(data):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
@@ -109,7 +107,6 @@ class Mif1(VersionedMif):
         return self.imported(data, found, style, user_id=user_id, exact=exact)
 
     def vector(self, item: RecordItem) -> Vector | None:
-        """The vector to search in a record's embedding."""
         return vector_of(item.value.get("embedding"))
 
     def dump(
@@ -123,7 +120,6 @@ class Mif1(VersionedMif):
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Dump:
-        """Rebuild the document that the grains were loaded from."""
         if layout is not None and layout not in get_args(Layout):
             raise SchemaError(f"unknown layout {layout!r}", expected=", ".join(get_args(Layout)))
         found, get = self.own(grains)
@@ -142,17 +138,14 @@ class Mif1(VersionedMif):
         return Dump(data, losses)
 
     def numbered(self, kind: str, id: str, count: int) -> str | None:
-        """The id for the next entity of the same name; other kinds have no numbered ids."""
         return f"{id} {count}" if kind == "entity" else None
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """Put the records into their places in the document."""
         return documents.together(envelope, arrays)
 
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        """A new document, with its counts."""
         counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
         whole = documents.together(counted, arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
@@ -167,7 +160,6 @@ class Mif1(VersionedMif):
         exact: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        """The bytes of a document, in its original layout unless ``layout`` is given."""
         if own is not None and layout in (None, own.layout or "json"):
             return _as_it_was(own, document, get, exact=exact), []
         return documents.spell(document, layout or "json"), []
@@ -175,12 +167,10 @@ class Mif1(VersionedMif):
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        """A memory's own access count and time."""
         memory = record()
         return Reads.of(memory.get("access_count"), memory.get("accessed_at"))
 
     def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
-        """A memory with its current access count and time."""
         if kind != "memory" or not isinstance(record, dict):
             return record
         id = str(record.get("id", ""))
@@ -195,7 +185,6 @@ class Mif1(VersionedMif):
         return record
 
     def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
-        """Yield the bytes of a document in a layout, piece by piece."""
         if layout == "jsonl":
             return documents.spell_lines(document)
         if layout == "yaml":
@@ -205,27 +194,22 @@ class Mif1(VersionedMif):
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with its counts and its checksum."""
         made = {**document, "metadata": {"privacy": privacy}}
         return self.checksums.sealed(documents.counted(made, arrays, self.arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
-        """The layout for a file's name."""
         named = (layout for layout, end in EXTENSIONS.items() if path.name.endswith(end))
         return {"layout": next(named, "json")}
 
     def is_sealed(self, path: Path) -> bool:
-        """Whether a file is an encrypted document."""
         return envelope.is_sealed(self.read_bytes(path))
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Report all defects of a document, encrypted or not."""
         if passphrase is not None:
             data = envelope.open_document(data, passphrase)
         return documents.validate(data)
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
-        """Encrypt a document under a passphrase or a key."""
         return envelope.seal_document(data, passphrase, key=key)
 
 

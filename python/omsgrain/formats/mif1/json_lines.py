@@ -53,17 +53,11 @@ _PIECE: Final = 1 << 20
 
 
 class RecordLine(NamedTuple):
-    """A record of a line.
+    """A record of a line."""
 
-    Attributes:
-        kind: the kind of record.
-        record: the value of ``data``, unchecked.
-        number: the line's number, counted from 1.
-    """
-
-    kind: Kind
-    record: Any
-    number: int
+    kind: Kind  # the kind of record
+    record: Any  # the value of ``data``, unchecked
+    number: int  # the line's number, counted from 1
 
 
 class _Digests:
@@ -83,7 +77,6 @@ class _Digests:
         self._as_we_write.update(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
 
     def has(self, checksum: Any) -> bool:
-        """Whether either checksum matches."""
         both = (self._as_it_is, self._as_we_write)
         return checksum in [f"sha256:{digest.hexdigest()}" for digest in both]
 
@@ -98,7 +91,6 @@ class DocumentLines:
     """
 
     def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:
-        """Read the header."""
         self._source, self._limits = source, limits
         self._digest = _Digests()
         self._number = 0
@@ -122,7 +114,6 @@ class DocumentLines:
             self.header |= aside
 
     def __iter__(self) -> Iterator[RecordLine]:
-        """Yield the records in line order."""
         while (line := self._next()) is not None:
             try:
                 value = _value(line, self._limits)
@@ -203,7 +194,6 @@ def _value(line: bytes, limits: Mif1Limits) -> Any:
 
 
 def is_header(value: Any) -> bool:
-    """Whether a first line is the header of JSON lines."""
     return isinstance(value, dict) and value.get("type") == HEADER and "mif_version" in value
 
 

@@ -291,17 +291,11 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mif2Limits:
-    """The limits of a reader. It refuses a larger document before it parses it.
+    """The limits of a reader. It refuses a larger document before it parses it."""
 
-    Attributes:
-        document: bytes of a document.
-        values: values of it, keys not counted.
-        depth: objects and arrays inside one another.
-    """
-
-    document: int = 100 << 20
-    values: int = VALUES
-    depth: int = 128
+    document: int = 100 << 20  # bytes of a document
+    values: int = VALUES  # values of it, keys not counted
+    depth: int = 128  # objects and arrays inside one another
 
 
 LIMITS = Mif2Limits()
@@ -327,7 +321,6 @@ class Mif2Checker(DocumentChecker):
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
     def document(self, document: Any) -> None:
-        """Check the document without its records."""
         self._found = self.faults
         self._whole("", "document", document)
         if type(document) is not dict:
@@ -348,7 +341,6 @@ class Mif2Checker(DocumentChecker):
     def record(
         self, kind: str, record: Any, pointer: str, line: int | None = None
     ) -> RecordItem | None:
-        """Check one record; None if it is bad."""
         if kind in DIALECT:
             return self._of_dialect(kind, record, pointer)
         if not self._is_good(kind, record, pointer):
@@ -401,5 +393,4 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """The schema as it is shipped."""
     return files("omsgrain.formats.mif2").joinpath("schema.json").read_text("utf-8")

@@ -19,19 +19,11 @@ from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
 
 
 class Code(NamedTuple):
-    """One kind of defect.
-
-    Attributes:
-        says: what is wrong.
-        hint: the usual remedy.
-        keywords: the schema keywords that find it; empty if another check finds it.
-        warning: whether it is only ever a warning.
-    """
-
-    says: str
-    hint: str
+    says: str  # what is wrong
+    hint: str  # the usual remedy
+    # the schema keywords that find it; empty if another check finds it
     keywords: tuple[str, ...] = ()
-    warning: bool = False
+    warning: bool = False  # whether it is only ever a warning
 
 
 CODES: Final[dict[str, Code]] = {
@@ -164,7 +156,6 @@ _OWN: Final = frozenset(("pattern", "enum", "anyOf"))
 
 
 def code_of(keyword: str, argument: Any, own: str | None) -> str:
-    """Return the code of a defect."""
     if own is not None and keyword in _OWN:
         return own
     return "MIF-URI" if (keyword, argument) == ("format", "uri") else BY_KEYWORD[keyword]
@@ -218,46 +209,30 @@ Way = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LintFinding(Problem):
-    """A problem with a hint for its repair.
+    """A problem with a hint for its repair."""
 
-    Attributes:
-        hint: what to do.
-        severity: ``error`` or ``warning``.
-        value: the value found, shortened. It is content, so `to_dict` and `repr` omit it.
-    """
-
-    hint: str = ""
-    severity: str = "error"
+    hint: str = ""  # what to do
+    severity: str = "error"  # ``error`` or ``warning``
+    # the value found, shortened. It is content, so `to_dict` and `repr` omit it
     value: str | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return JSON-ready values, without the value found."""
         return {**Problem.to_dict(self), "hint": self.hint, "severity": self.severity}
 
 
 @dataclass(frozen=True, slots=True)
 class MifLdVerdict:
-    """The findings of a document.
-
-    Attributes:
-        findings: at most a thousand errors, sorted by place.
-        warnings: at most a thousand warnings.
-        total: the number of errors.
-        dropped: in mode lenient, errors of citations that are left out of the memory.
-    """
-
-    findings: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
-    total: int = 0
+    findings: tuple[Problem, ...] = ()  # at most a thousand errors, sorted by place
+    warnings: tuple[Problem, ...] = ()  # at most a thousand warnings
+    total: int = 0  # the number of errors
+    # in mode lenient, errors of citations that are left out of the memory
     dropped: tuple[Problem, ...] = ()
 
     @property
     def ok(self) -> bool:
-        """Whether the document has no errors."""
         return self.total == 0
 
     def raise_any(self) -> None:
-        """Raise DocumentError if there is an error."""
         if self.findings:
             raise DocumentError(list(self.findings), self.total)
 
@@ -271,7 +246,6 @@ def finding(
     *,
     severity: str = "error",
 ) -> LintFinding:
-    """Make a finding."""
     shown = [key if isinstance(key, int) else shown_key(key) for key in way]
     return LintFinding(
         code,
@@ -291,7 +265,6 @@ def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
 
 
 def _name(way: Sequence[str | int]) -> str:
-    """Return a short name for a place."""
     if not way:
         return "document"
     if isinstance(way[-1], int) and len(way) > 1:

@@ -137,7 +137,6 @@ def write_files(
 
 
 def write_path(read: Import, path: Path, wanted: dict[str, Any], *, replace: bool) -> list[Loss]:
-    """Write any grains to a file or a directory."""
     layout = wanted.pop("layout", None) or _layout_of_path(path)
     as_markdown = layout == "markdown" and not path.name.endswith(".md")
     if layout == DIRECTORY or as_markdown:

@@ -60,23 +60,15 @@ _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
 
 class Sheet(NamedTuple):
-    """A parsed file.
+    """A parsed file."""
 
-    Attributes:
-        entry: its entry in the manifest.
-        values: the documents.
-        places: the pointer of each document, and its line for the layout lines.
-        tree: the whole JSON value; None for other layouts.
-        problems: unreadable lines.
-        warnings: defects that are accepted with a warning.
-    """
-
-    entry: dict[str, Any]
-    values: list[Any]
+    entry: dict[str, Any]  # its entry in the manifest
+    values: list[Any]  # the documents
+    # the pointer of each document, and its line for the layout lines
     places: list[tuple[str, int | None]]
-    tree: Any = None
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    tree: Any = None  # the whole JSON value; None for other layouts
+    problems: tuple[Problem, ...] = ()  # unreadable lines
+    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
 
 
 def layout_of(data: bytes) -> Layout:
@@ -95,7 +87,6 @@ def read_file(
     limits: MifLdLimits = LIMITS,
     shape: Shape | None = None,
 ) -> Sheet:
-    """Read a file."""
     layout = layout or layout_of(data)
     if layout == "markdown":
         return _markdown(data, limits, shape)
@@ -125,7 +116,6 @@ def _json(data: bytes, limits: MifLdLimits) -> Sheet:
 
 
 def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
-    """Build the JSON value of a file."""
     layout = entry.get("layout")
     if layout == "document" and len(values) == 1:
         return values[0]
@@ -139,7 +129,6 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
 def write_file(
     entry: dict[str, Any], values: Sequence[Any]
 ) -> tuple[bytes, list[tuple[str, str, str]]]:
-    """Write a file."""
     layout = entry.get("layout")
     if layout == "lines":
         text = entry.get("text")
@@ -418,22 +407,14 @@ _DOCUMENT = re.compile(
 
 
 class ParsedDocuments(NamedTuple):
-    """The valid documents of a file.
+    """The valid documents of a file."""
 
-    Attributes:
-        entry: the file's entry in the manifest.
-        values: the documents.
-        warnings: defects that are accepted with a warning.
-        problems: why documents were refused.
-        dropped: parts that were left out of the documents.
-        places: the pointer of each document, and its line for the layout lines.
-    """
-
-    entry: dict[str, Any]
-    values: list[Any]
-    warnings: tuple[Problem, ...] = ()
-    problems: tuple[Problem, ...] = ()
-    dropped: tuple[Problem, ...] = ()
+    entry: dict[str, Any]  # the file's entry in the manifest
+    values: list[Any]  # the documents
+    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
+    problems: tuple[Problem, ...] = ()  # why documents were refused
+    dropped: tuple[Problem, ...] = ()  # parts that were left out of the documents
+    # the pointer of each document, and its line for the layout lines
     places: tuple[tuple[str, int | None], ...] = ()
 
 

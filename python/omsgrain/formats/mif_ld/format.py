@@ -94,7 +94,6 @@ class MifLd(Mif):
     counters = True
 
     def sniff(self, said: Said) -> bool:
-        """Whether it is a Markdown memory, or JSON with members of memories."""
         if not said.is_object:
             if markdown.is_markdown(said.data):
                 return True
@@ -137,13 +136,11 @@ class MifLd(Mif):
         return imported([found], whole, user_id=user_id, text=text)
 
     def load_directory(self, root: Path, **options: Any) -> Import:
-        """Make grains of the memories in a directory."""
         from omsgrain.formats.mif_ld.directory import load_directory
 
         return load_directory(root, **options)
 
     def options_of_file(self, name: str, data: bytes) -> dict[str, Any]:
-        """Return the layout and shape of a file that only its name gives."""
         from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
 
         return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
@@ -159,13 +156,11 @@ class MifLd(Mif):
         shape: Shape | None = None,
         local: bool = False,
     ) -> Dump:
-        """Rebuild the file that the grains were loaded from."""
         found, get = own(grains)
         with checking():
             return _dump(found, get, embeddings, exact, layout, shape, local)
 
     def left_out(self, found: Import) -> list[Loss]:
-        """Return the skipped documents, and the parts left out of the others."""
         return [Loss(one.pointer, of, f"it was skipped: {one.rule}")
                 for of, listed in (("record", found.problems), ("citation", found.dropped))
                 for one in listed]  # fmt: skip
@@ -173,7 +168,6 @@ class MifLd(Mif):
     def write_file(
         self, read: Import, path: Path, options: dict[str, Any], *, replace: bool
     ) -> list[Loss]:
-        """Write any grains to a file or a directory."""
         from omsgrain.formats.mif_ld.directory import write_path
 
         wanted = {name: value for name, value in options.items() if value is not None}
@@ -181,7 +175,6 @@ class MifLd(Mif):
         return write_path(read, path, wanted, replace=replace)
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
-        """Find all defects of the memories in a file."""
         data = self.read_bytes(file)
         sheet = document.read_file(data, **self.options_of_file(file.name, data))
         found = taken(sheet, mode="extra")
@@ -192,46 +185,37 @@ class MifLd(Mif):
         )
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Report all defects of the memories in a file."""
         found = taken(document.read_file(data), mode="extra")
         return Verdict((), found.problems, found.warnings, len(found.problems))
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the shape of memories that were made of carried grains."""
         return {"shape": envelope[SHAPE]} if SHAPE in envelope else {}
 
     def carry(self, record: Record, member: dict[str, Any]) -> None:
-        """Put a grain into the extensions of its memory."""
         record["extensions"] = {CARRIED: member}
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
-        """Put grains into the extensions of the corpus."""
         whole = envelope[_FILES][0]["corpus"]
         whole["extensions"] = {CARRIED: {"grains": grains}}
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """Return the documents of a file with its manifest entry."""
         return tree(envelope, arrays)
 
     def record_at(self, pointer: str) -> tuple[str, str]:
-        """Return the part of a pointer that leads to a document, and the record's kind."""
         return document_of(pointer), "memory"
 
     def order(self, pointer: str) -> list[tuple[int, str]]:
-        """Return a sort key for a pointer: numbers sort by value."""
         steps = pointer.split("/")
         return [(len(step), step) if step.isdecimal() else (0, step) for step in steps]
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        """Return a memory's own access count and time."""
         temporal = with_counters(envelope, record()).get("temporal")
         said: Any = temporal if isinstance(temporal, dict) else {}
         return Reads.of(said.get("accessCount"), said.get("lastAccessed"))
 
     def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
-        """Return a memory with its current access count and time."""
         found = reads.get(record.get("@id", ""))
         if found is None:
             return record
@@ -253,7 +237,6 @@ class MifLd(Mif):
         exact: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        """Write a file made of grains of other formats."""
         losses: list[Loss] = []
         document["memories"] = in_shape(document["memories"], shape, losses)
         data, lost = written(document, own, layout, get, exact=exact)

@@ -44,7 +44,6 @@ _Place = TypeVar("_Place")
 
 
 def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
-    """Yield the warnings of a document."""
     if not isinstance(document, dict):
         return
     if "$schema" in document and kind != "ontology":
@@ -60,18 +59,12 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
 
 
 class Dated(NamedTuple):
-    """The members of a memory that are compared with other memories.
+    """The members of a memory that are compared with other memories."""
 
-    Attributes:
-        id: its ``@id``.
-        created: when it was created.
-        file: the path of its file, with slashes, if it has one.
-        sources: the memories that it derives from, with the index of the relationship.
-    """
-
-    id: str | None
-    created: str | None
-    file: str | None = None
+    id: str | None  # its ``@id``
+    created: str | None  # when it was created
+    file: str | None = None  # the path of its file, with slashes, if it has one
+    # the memories that it derives from, with the index of the relationship
     sources: tuple[tuple[int, str], ...] = ()
 
 

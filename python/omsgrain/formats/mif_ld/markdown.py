@@ -26,7 +26,6 @@ _OTHERS = re.compile(rb"^[\"']?mif_version[\"']?[ \t]*:", re.MULTILINE)
 
 
 def is_markdown(data: bytes) -> bool:
-    """Whether a file begins like a Markdown memory."""
     head = data[:_HEAD]
     return (
         _BEGIN.match(head) is not None
@@ -48,7 +47,6 @@ def split(text: str) -> tuple[str, str] | None:
 
 
 def joined(front: str, body: str) -> str:
-    """Join front matter and body."""
     return f"---\n{front}---\n\n{body}\n"
 
 
@@ -181,7 +179,6 @@ def read_bytes(
 
 
 def read(text: str, shape: Shape | None = None) -> tuple[Record, tuple[Problem, ...]]:
-    """Read a memory from a text."""
     document, _, warnings = read_bytes(text.encode("utf-8", "surrogatepass"), LIMITS, shape)
     return document, warnings
 

@@ -38,17 +38,9 @@ TYPES: Final = {"semantic": "belief", "episodic": "event", "procedural": "workfl
 
 
 class MemoryMember(NamedTuple):
-    """A member of a memory.
-
-    Attributes:
-        name: its key.
-        shapes: the shapes that have it: ``0.1``, ``1.x``, or both.
-        grain: the grain's field that holds it; None if only the side channel does.
-    """
-
-    name: str
-    shapes: str
-    grain: str | None
+    name: str  # its key
+    shapes: str  # the shapes that have it: ``0.1``, ``1.x``, or both
+    grain: str | None  # the grain's field that holds it; None if only the side channel does
 
 
 _BOTH: Final = "0.1, 1.x"
@@ -112,7 +104,6 @@ _OF_ONTOLOGY: Final = ("ontology", "entity_types", "namespaces", "traits", "disc
 
 
 def kind_of(document: Any) -> Kind | None:
-    """Return the kind of a document; None if it is unknown."""
     if not isinstance(document, dict):
         return None
     said = document.get("@type")
@@ -173,23 +164,14 @@ def _of_relationship(one: dict[str, Any]) -> Shape | None:
 
 @dataclass(frozen=True, slots=True)
 class MifLdLimits:
-    """Limits of a reader. It refuses a larger file before it parses it.
+    """Limits of a reader. It refuses a larger file before it parses it."""
 
-    Attributes:
-        document: bytes of a file.
-        values: values in the file, without keys.
-        depth: nesting of objects and arrays.
-        documents: memories in a file; checking each of them takes time.
-        files: files of a directory.
-        directory: bytes of all files of a directory.
-    """
-
-    document: int = 100 << 20
-    values: int = VALUES
-    depth: int = 128
-    documents: int = 1_000_000
-    files: int = 100_000
-    directory: int = 1 << 30
+    document: int = 100 << 20  # bytes of a file
+    values: int = VALUES  # values in the file, without keys
+    depth: int = 128  # nesting of objects and arrays
+    documents: int = 1_000_000  # memories in a file; checking each of them takes time
+    files: int = 100_000  # files of a directory
+    directory: int = 1 << 30  # bytes of all files of a directory
 
 
 LIMITS = MifLdLimits()
@@ -386,7 +368,6 @@ def _attached(record: Record) -> Iterator[Fields]:
 
 
 def _from_fields(fields: Mapping[str, Any], id: str) -> Record:
-    """Rebuild a memory from the fields that hold its data."""
     kind, context = fields["type"], fields.get("context", {})
     later = context.get(_SHAPE) == _1_X
     record: Record = {"@context": CONTEXT, "@type": "Concept" if later else "Memory", "@id": id}

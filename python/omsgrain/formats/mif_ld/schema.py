@@ -42,7 +42,6 @@ CONTEXT: Final = "context.jsonld"
 
 
 def text(name: str) -> str:
-    """Return the text of a schema or of the context."""
     return files("omsgrain.formats.mif_ld").joinpath(f"schemas/{name}").read_text("utf-8")
 
 
@@ -124,7 +123,6 @@ def _is_day(found: re.Match[str]) -> bool:
 
 
 def uri(text: str) -> bool:
-    """Whether a text is a URI with a scheme."""
     return _URI.fullmatch(text) is not None
 
 

@@ -198,15 +198,10 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 class Duration(NamedTuple):
-    """A duration.
+    """A duration."""
 
-    Attributes:
-        months: of the calendar; a year has twelve.
-        seconds: the rest; a day has 86,400.
-    """
-
-    months: int
-    seconds: Fraction
+    months: int  # of the calendar; a year has twelve
+    seconds: Fraction  # the rest; a day has 86,400
 
 
 def parse(text: str) -> Duration | None:

@@ -326,7 +326,6 @@ def judge(
 
 
 def _refuse(mode: str, kind: str | None, shape: str | None) -> None:
-    """Raise an error for an unknown option."""
     name, known = "shape", tuple[str, ...](SHAPES)
     if mode not in MODES:
         name, known = "mode", MODES
@@ -365,17 +364,9 @@ class _ValidationOptions(NamedTuple):
 
 
 class _Shaped(NamedTuple):
-    """The shape to check a memory by.
-
-    Attributes:
-        shape: the shape.
-        finding: reports members of the other shape.
-        silent: paths of those members, which are not reported again.
-    """
-
-    shape: Shape
-    finding: LintFinding | None = None
-    silent: frozenset[Way] = frozenset()
+    shape: Shape  # the shape
+    finding: LintFinding | None = None  # reports members of the other shape
+    silent: frozenset[Way] = frozenset()  # paths of those members, which are not reported again
 
 
 def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVerdict:

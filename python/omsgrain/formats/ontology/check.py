@@ -32,19 +32,11 @@ _NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The result of checking a memory.
-
-    Attributes:
-        problems: at most a thousand errors.
-        warnings: at most a thousand warnings.
-    """
-
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    problems: tuple[Problem, ...] = ()  # at most a thousand errors
+    warnings: tuple[Problem, ...] = ()  # at most a thousand warnings
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
         return not self.problems
 
 

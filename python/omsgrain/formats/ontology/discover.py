@@ -27,15 +27,8 @@ class RegexError(ValueError):
 
 
 class Regex(NamedTuple):
-    """A compiled pattern.
-
-    Attributes:
-        size: of its program, in instructions.
-        search: finds the first match in UTF-8 bytes; None if there is none.
-    """
-
-    size: int
-    search: Any
+    size: int  # of its program, in instructions
+    search: Any  # finds the first match in UTF-8 bytes; None if there is none
 
     def find(self, text: bytes) -> tuple[int, int] | None:
         """Return the start and end of the first match, in bytes."""
@@ -135,57 +128,30 @@ PROGRAMS: Final = 50_000
 
 
 class Pattern(NamedTuple):
-    """A pattern of an ontology.
-
-    Attributes:
-        ontology: the id of its ontology.
-        pointer: its JSON pointer in that ontology.
-        enabled: whether that ontology enables its patterns.
-        content: matches the text; None if any text matches.
-        file: matches the file's path; None if any path matches.
-        source: the regex, the glob, or both.
-        entity: the suggested entity type.
-        namespaces: the suggested namespaces.
-        context: the ontology's comment on it.
-    """
-
-    ontology: str
-    pointer: str
-    enabled: bool
-    content: Regex | None
-    file: Regex | None
-    source: str
-    entity: str | None
-    namespaces: tuple[str, ...]
-    context: str | None
+    ontology: str  # the id of its ontology
+    pointer: str  # its JSON pointer in that ontology
+    enabled: bool  # whether that ontology enables its patterns
+    content: Regex | None  # matches the text; None if any text matches
+    file: Regex | None  # matches the file's path; None if any path matches
+    source: str  # the regex, the glob, or both
+    entity: str | None  # the suggested entity type
+    namespaces: tuple[str, ...]  # the suggested namespaces
+    context: str | None  # the ontology's comment on it
 
 
 class Suggestion(NamedTuple):
-    """A pattern that matched.
-
-    Attributes:
-        entity: the suggested entity type; None if it suggests only a namespace.
-        namespace: the suggested namespace after ``replaces``; None if it suggests only a type.
-        pattern: the regex or glob that matched.
-        kind: where it matched: ``content``, ``file``, or ``content+file``.
-        memory_type: the memory type to use; None if the ontology names none.
-        ontology: the id of the pattern's ontology.
-        pointer: its JSON pointer in that ontology.
-        written: the suggested namespace before ``replaces``.
-        at: start and end of the match in the text, in UTF-8 bytes; None for a file.
-        context: the ontology's comment on the pattern.
-    """
-
-    entity: str | None
+    entity: str | None  # the suggested entity type; None if it suggests only a namespace
+    # the suggested namespace after ``replaces``; None if it suggests only a type
     namespace: str | None
-    pattern: str
-    kind: str
-    memory_type: str | None
-    ontology: str
-    pointer: str
-    written: str | None
+    pattern: str  # the regex or glob that matched
+    kind: str  # where it matched: ``content``, ``file``, or ``content+file``
+    memory_type: str | None  # the memory type to use; None if the ontology names none
+    ontology: str  # the id of the pattern's ontology
+    pointer: str  # its JSON pointer in that ontology
+    written: str | None  # the suggested namespace before ``replaces``
+    # start and end of the match in the text, in UTF-8 bytes; None for a file
     at: tuple[int, int] | None
-    context: str | None
+    context: str | None  # the ontology's comment on the pattern
 
 
 def suggest(

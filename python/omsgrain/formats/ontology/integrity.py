@@ -80,7 +80,6 @@ WARNINGS: Final[dict[str, str]] = {
 def problem(
     rule: str, pointer: str, says: str = "", *, expected: str | None = None, found: object = None
 ) -> Problem:
-    """Make the problem of a rule."""
     words = RULES.get(rule) or WARNINGS[rule]
     if len(says) > _SHOWN:  # a list of names may be of any length
         says = f"{says[: _SHOWN - 1]}…"
@@ -193,34 +192,21 @@ MOST: Final = 300_000
 
 
 class OntologyField(NamedTuple):
-    """A field and its definition.
-
-    Attributes:
-        schema: its schema.
-        trait: the defining trait; None if the type defines it.
-        ontology: the id of the defining ontology.
-        pointer: the field's JSON pointer in that ontology.
-        also: equal definitions elsewhere. A trait can override one of them and not the others.
-    """
-
-    schema: Any
-    trait: str | None
-    ontology: str
-    pointer: str
+    schema: Any  # its schema
+    trait: str | None  # the defining trait; None if the type defines it
+    ontology: str  # the id of the defining ontology
+    pointer: str  # the field's JSON pointer in that ontology
+    # equal definitions elsewhere. A trait can override one of them and not the others
     also: tuple[OntologyField, ...] = ()
 
 
 class Composed(NamedTuple):
-    """All fields of a type or trait, with the inherited ones.
+    """All fields of a type or trait, with the inherited ones."""
 
-    Attributes:
-        fields: by name.
-        conflicts: the definitions of each conflicting field, by name.
-        requires: members that a memory must have, with the trait that requires each.
-    """
-
-    fields: Mapping[str, OntologyField]
+    fields: Mapping[str, OntologyField]  # by name
+    # the definitions of each conflicting field, by name
     conflicts: Mapping[str, tuple[OntologyField, ...]]
+    # members that a memory must have, with the trait that requires each
     requires: Mapping[str, str]
 
 
@@ -261,7 +247,6 @@ class Traits:
         return self._of.get(name, _NOTHING)
 
     def of_type(self, one: EntityType) -> Composed:
-        """All fields of an entity type."""
         if one.name not in self._types:
             whole, place = self._merge(one.traits), f"{one.pointer}/schema/properties"
             self._types[one.name] = self._below(whole, one.properties, None, one.ontology, place)
@@ -296,7 +281,6 @@ class Traits:
         return Composed({**above.fields, **made}, conflicts, above.requires)
 
     def _merge(self, names: tuple[str, ...]) -> Composed:
-        """Merge the fields of several traits."""
         # Unknown traits and those of a cycle have no fields here.
         listed = [self._of[name] for name in names if name in self._of]
         if len(listed) < 2:

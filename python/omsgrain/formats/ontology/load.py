@@ -46,25 +46,17 @@ Source = bytes | str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The defects of one file.
+    """The defects of one file."""
 
-    Attributes:
-        source: its path; ``#`` and its index if it is not a path.
-        ontology: the id of the ontology; empty if it has none.
-        problems: at most a thousand errors.
-        warnings: at most a thousand warnings.
-    """
-
-    source: str
-    ontology: str
-    problems: tuple[Problem, ...] = ()
-    warnings: tuple[Problem, ...] = ()
+    source: str  # its path; ``#`` and its index if it is not a path
+    ontology: str  # the id of the ontology; empty if it has none
+    problems: tuple[Problem, ...] = ()  # at most a thousand errors
+    warnings: tuple[Problem, ...] = ()  # at most a thousand warnings
 
     __repr__ = counted
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error."""
         return not self.problems
 
 
@@ -78,21 +70,13 @@ class Known:
 
     @property
     def ontology(self) -> Ontology:
-        """The ontology itself."""
         return self.scope.ontology
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """All loaded ontologies.
-
-    Attributes:
-        known: the ontologies, in file order.
-        reports: one report for each file.
-    """
-
-    known: tuple[Known, ...]
-    reports: tuple[LoadReport, ...]
+    known: tuple[Known, ...]  # the ontologies, in file order
+    reports: tuple[LoadReport, ...]  # one report for each file
 
     def get(self, id: str, version: str | None = None) -> Known | None:
         """An ontology by its id.

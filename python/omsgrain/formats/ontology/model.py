@@ -23,73 +23,38 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """Fields that several entity types share.
+    """Fields that several entity types share."""
 
-    Attributes:
-        name: its name.
-        ontology: the id of its ontology.
-        pointer: its JSON pointer in that ontology.
-        extends: the names of the traits whose fields it inherits.
-        fields: schemas of fields by name.
-        requires: members that a memory with this trait must have.
-        raw: the whole object.
-    """
-
-    name: str
-    ontology: str
-    pointer: str
-    extends: tuple[str, ...]
-    fields: Mapping[str, Any]
-    requires: tuple[str, ...]
-    raw: Json = field(repr=False)
+    name: str  # its name
+    ontology: str  # the id of its ontology
+    pointer: str  # its JSON pointer in that ontology
+    extends: tuple[str, ...]  # the names of the traits whose fields it inherits
+    fields: Mapping[str, Any]  # schemas of fields by name
+    requires: tuple[str, ...]  # members that a memory with this trait must have
+    raw: Json = field(repr=False)  # the whole object
 
 
 @dataclass(frozen=True, slots=True)
 class EntityType:
-    """An entity type.
-
-    Attributes:
-        name: its name.
-        ontology: the id of its ontology.
-        pointer: its JSON pointer in that ontology.
-        base: the memory type that it is for; None if it names none.
-        traits: names of traits.
-        subtype_of: names of its parent types.
-        required: names of required fields.
-        properties: schemas of its own fields by name.
-        raw: the whole object.
-    """
-
-    name: str
-    ontology: str
-    pointer: str
-    base: str | None
-    traits: tuple[str, ...]
-    subtype_of: tuple[str, ...]
-    required: tuple[str, ...]
-    properties: Mapping[str, Any]
-    raw: Json = field(repr=False)
+    name: str  # its name
+    ontology: str  # the id of its ontology
+    pointer: str  # its JSON pointer in that ontology
+    base: str | None  # the memory type that it is for; None if it names none
+    traits: tuple[str, ...]  # names of traits
+    subtype_of: tuple[str, ...]  # names of its parent types
+    required: tuple[str, ...]  # names of required fields
+    properties: Mapping[str, Any]  # schemas of its own fields by name
+    raw: Json = field(repr=False)  # the whole object
 
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """A namespace.
-
-    Attributes:
-        path: the names from the root, joined by ``/``.
-        ontology: the id of its ontology.
-        pointer: its JSON pointer in that ontology.
-        type_hint: the memory type that it is for.
-        replaces: the path of the namespace that this one replaces.
-        raw: the whole object.
-    """
-
-    path: str
-    ontology: str
-    pointer: str
-    type_hint: str | None
-    replaces: str | None
-    raw: Json = field(repr=False)
+    path: str  # the names from the root, joined by ``/``
+    ontology: str  # the id of its ontology
+    pointer: str  # its JSON pointer in that ontology
+    type_hint: str | None  # the memory type that it is for
+    replaces: str | None  # the path of the namespace that this one replaces
+    raw: Json = field(repr=False)  # the whole object
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,35 +72,19 @@ class Relationship:
 
 @dataclass(frozen=True, slots=True)
 class Ontology:
-    """One ontology.
-
-    Attributes:
-        id: its id; empty if it has none.
-        version: its version; empty if it has none.
-        extends: ids of ontologies.
-        traits: by name.
-        types: by name.
-        namespaces: all namespaces, parents before children.
-        relations: by name.
-        discovery: the ``discovery`` object.
-        document: the whole document.
-        is_cut: whether namespaces were skipped because of the limit.
-    """
-
-    id: str
-    version: str
-    extends: tuple[str, ...]
-    traits: Mapping[str, Trait]
-    types: Mapping[str, EntityType]
-    namespaces: tuple[Namespace, ...]
-    relations: Mapping[str, Relationship]
-    discovery: Json = field(repr=False)
-    document: Json = field(repr=False)
-    is_cut: bool = False
+    id: str  # its id; empty if it has none
+    version: str  # its version; empty if it has none
+    extends: tuple[str, ...]  # ids of ontologies
+    traits: Mapping[str, Trait]  # by name
+    types: Mapping[str, EntityType]  # by name
+    namespaces: tuple[Namespace, ...]  # all namespaces, parents before children
+    relations: Mapping[str, Relationship]  # by name
+    discovery: Json = field(repr=False)  # the ``discovery`` object
+    document: Json = field(repr=False)  # the whole document
+    is_cut: bool = False  # whether namespaces were skipped because of the limit
 
     @property
     def enabled(self) -> bool:
-        """Whether its patterns are enabled."""
         return self.discovery.get("enabled") is True
 
 
@@ -302,23 +251,15 @@ class OntologyParts:
 
 @dataclass(frozen=True, slots=True)
 class OntologyScope:
-    """An ontology and its visible parts, with those that it extends.
+    """An ontology and its visible parts, with those that it extends."""
 
-    Attributes:
-        ontology: the ontology itself.
-        order: the extended ontologies, then the ontology itself.
-        missing: ids of extended ontologies that are not loaded.
-        cycles: ids that extend one another in a circle.
-        parts: the visible parts. Keys of relationships are folded names, those of namespaces
-            folded paths.
-        redefined: pairs of parts of the same name, from unrelated ontologies.
-    """
-
-    ontology: Ontology
-    order: tuple[Ontology, ...]
-    missing: tuple[str, ...]
-    cycles: tuple[tuple[str, ...], ...]
+    ontology: Ontology  # the ontology itself
+    order: tuple[Ontology, ...]  # the extended ontologies, then the ontology itself
+    missing: tuple[str, ...]  # ids of extended ontologies that are not loaded
+    cycles: tuple[tuple[str, ...], ...]  # ids that extend one another in a circle
+    # the visible parts. Keys of relationships are folded names, those of namespaces folded paths
     parts: OntologyParts
+    # pairs of parts of the same name, from unrelated ontologies
     redefined: tuple[tuple[Part, Part], ...]
 
     def parents(self, name: str) -> tuple[str, ...]:
@@ -399,7 +340,6 @@ LONGEST: Final = 4_096
 
 
 def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
-    """Return the namespace of a path, or None."""
     return scope.parts.namespaces.get(fold_path(path))
 
 
