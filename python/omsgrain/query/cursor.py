@@ -24,12 +24,10 @@ def fingerprint(*parts: object) -> bytes:
 
 
 def pack(query: bytes, place: bytes) -> str:
-    """Write the cursor of a query that stopped at a place."""
     return base64.urlsafe_b64encode(_LAYOUT.pack(_VERSION, query, place)).decode("ascii")
 
 
 def unpack(cursor: str, query: bytes) -> bytes:
-    """Read the place from a cursor."""
     try:
         raw = base64.urlsafe_b64decode(cursor.encode("ascii"))
         version, own, place = _LAYOUT.unpack(raw)

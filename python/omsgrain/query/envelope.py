@@ -83,7 +83,6 @@ def standing(state: GrainStatus | None) -> str:
 
 
 def gist(grain: Mapping[str, Any]) -> str:
-    """The content of a grain, on one line."""
     if isinstance(grain, Grain) and grain.sealed:
         return "(sealed)"
     about = [grain[name] for name in _ABOUT if name in grain]

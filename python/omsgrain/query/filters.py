@@ -90,7 +90,6 @@ class Conditions(NamedTuple):
 
     @property
     def bounded(self) -> bool:
-        """Whether there are bounds in ``created_at``."""
         return self.low > 0 or self.high < FOREVER
 
     @property

@@ -33,7 +33,6 @@ _ADDRESS = re.compile(r"[0-9a-f]{64}")
 
 
 def seq_of(reader: Reader, address: str) -> int:
-    """Return the number of a grain."""
     seq = reader.find([_core.parse_address(address)])[0]
     if seq is None:
         raise NotFoundError("no grain with this address is in the store", expected=address)
@@ -41,13 +40,11 @@ def seq_of(reader: Reader, address: str) -> int:
 
 
 def grain_at(reader: Reader, address: str) -> Grain | None:
-    """Return the grain at an address, None if it is not in the store."""
     seq = reader.find([bytes.fromhex(address)])[0]
     return None if seq is None else numbered(reader, seq)
 
 
 def found_at(reader: Reader, address: str) -> Grain:
-    """Return the grain at an address."""
     grain = grain_at(reader, _core.parse_address(address).hex())
     if grain is None:
         raise NotFoundError("no grain with this address is in the store", expected=address)
@@ -55,7 +52,6 @@ def found_at(reader: Reader, address: str) -> Grain:
 
 
 def numbered(reader: Reader, seq: int) -> Grain | None:
-    """Return the grain with a number, None if there is none."""
     grain = reader.grain(seq)
     if grain is not None and reader.find([bytes.fromhex(grain.address)])[0] != seq:
         raise IntegrityError("the stored bytes are damaged", found=grain.address)
@@ -70,7 +66,6 @@ def named(grain: Grain, field: str) -> tuple[str, ...]:
 
 
 def is_address(value: object) -> TypeGuard[str]:
-    """Whether a value is an address as grains hold them."""
     return isinstance(value, str) and _ADDRESS.fullmatch(value) is not None
 
 

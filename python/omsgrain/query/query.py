@@ -133,7 +133,6 @@ class Page:
 
 
 def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
-    """Make the hits of the places and grains of a page."""
     new = tuple.__new__  # half of what a named tuple's own costs
     return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
 

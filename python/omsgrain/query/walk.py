@@ -257,12 +257,10 @@ class Walk:
 
     @property
     def name(self) -> str:
-        """The filters whose list is walked."""
         return " ".join(self._walked_term.names) or "all"
 
     @property
     def looked_up(self) -> tuple[str, ...]:
-        """The filters that each grain is looked up in."""
         return tuple([" ".join(term.names) for term in self._others])
 
     @property
@@ -329,7 +327,6 @@ class Walk:
         return found, more
 
     def matches(self, places: Iterator[bytes]) -> Iterator[tuple[bytes, Grain]]:
-        """Read the grains at places, and give those that match."""
         read, asked, reads, unsure = self._terms.grain, self._asked, self._reads, self._unsure
         for place in places:
             self.rows += self._plain
@@ -365,7 +362,6 @@ class Walk:
         return sum(1 for _ in self._bookkeeping())
 
     def _bookkeeping(self) -> Iterator[bytes]:
-        """The places of the bookkeeping grains that match; each is read."""
         asked, own = self._asked, [("type",), ("namespace",)]
         kept = [term for term in self._asked.terms if term.names not in own]
         for term in () if self._reads else there(self._terms, self._beside, self._which):
@@ -466,7 +462,6 @@ def lists_beside(asked: Conditions) -> list[Term]:
 
 
 def there(terms: QueryContext, lists: Sequence[Term], which: Which) -> list[Term]:
-    """Those of some lists that hold grains."""
     counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
     return [one for one, count in zip(lists, counts, strict=True) if count]
 

@@ -85,7 +85,6 @@ class VectorGraph:
         return graph
 
     def copy(self) -> VectorGraph:
-        """Return a copy that can change."""
         graph = VectorGraph(self._dimension)
         graph._index.load(self._data)
         return graph
@@ -138,16 +137,13 @@ class VectorGraph:
         return [(key, 1.0 - distance) for key, distance in zip(keys, distances, strict=True)]
 
     def dump(self) -> bytes:
-        """Return the bytes of the graph."""
         return bytes(self._index.save())
 
     def save(self, path: Path) -> None:
-        """Write the bytes of the graph to a file."""
         self._index.save(str(path))
 
 
 def write(path: Path, graph: VectorGraph, stamp: Stamp) -> None:
-    """Write a graph to a file, and sync it."""
     try:
         graph.save(path)
     except RuntimeError as error:  # raised by usearch
@@ -218,7 +214,6 @@ def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
 
 
 def is_clean(reader: Reader, graph: VectorGraph, stamp: Stamp) -> bool:
-    """Whether a graph has no vector of a removed grain."""
     return not any(seq in graph for seq in events(reader, stamp.event)[1])
 
 
@@ -276,13 +271,9 @@ _File: TypeAlias = tuple[int, int, int]  # identifies a file: inode, size, modif
 
 
 class Candidates(Protocol):
-    """Vectors by sequence number, with an approximate search."""
-
     def __len__(self) -> int: ...
 
-    def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
-        """Return approximate neighbours with approximate cosines."""
-        ...
+    def search(self, query: bytes, count: int) -> list[tuple[int, float]]: ...
 
 
 C = TypeVar("C", bound=Candidates)
@@ -315,9 +306,7 @@ class Neighbours(Protocol):
         """Apply the store's changes to the candidates."""
         ...
 
-    def close(self) -> None:
-        """Close the source."""
-        ...
+    def close(self) -> None: ...
 
 
 class VectorGraphs:
@@ -332,7 +321,6 @@ class VectorGraphs:
         self._open: dict[Model, tuple[_File | None, Covered[VectorGraph] | None]] = {}
 
     def covering(self, reader: Reader, model: Model) -> Covered[VectorGraph] | None:
-        """Return the graph of a model for a snapshot, with its tail up to date."""
         with self._lock:
             covered = self._opened(model)
             if covered is None or not knows(reader, covered.stamp):
@@ -487,7 +475,6 @@ class VectorGraphs:
         return self._folder / f"vectors-{model.id}.usearch"
 
     def close(self) -> None:
-        """Close the files."""
         with self._lock:
             self._open.clear()
 

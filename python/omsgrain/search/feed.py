@@ -48,8 +48,6 @@ _PUT = (
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """How far an index is."""
-
     last: int  # the last sequence number that it includes
     known: int  # the number of an indexed grain; 0 if there is none
     digest: bytes  # SHA-256 of that grain's bytes
@@ -58,8 +56,6 @@ class FeedState:
 
 @dataclass(frozen=True, slots=True)
 class FeedPage:
-    """The next changes for an index."""
-
     restart: bool  # the index is of another store or newer than this one: start over
     blobs: list[tuple[int, bytes]]  # new blobs with their numbers
     removed: list[int]  # numbers of removed grains
@@ -67,7 +63,6 @@ class FeedPage:
 
 
 def state(db: sqlite3.Connection) -> FeedState:
-    """Return the state of an index."""
     match db.execute("SELECT last, known, digest, grains FROM state").fetchall():
         case [(int(last), int(known), bytes(digest), int(grains))]:
             return FeedState(last, known, digest, grains)
@@ -91,7 +86,6 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """Run the block in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
@@ -122,7 +116,6 @@ def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
 
 
 def after(page: FeedPage, before: FeedState, taken: int) -> FeedState:
-    """Return the state of an index after a page."""
     known, digest = before.known, before.digest
     if page.blobs:
         known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
@@ -174,7 +167,6 @@ def _facts(db: sqlite3.Connection, select: str, upto: int, left_out: set[int]) -
 
 
 def gone(db: sqlite3.Connection) -> set[int]:
-    """Return the removed grains whose words are still in the index."""
     return {seq for (seq,) in db.execute("SELECT seq FROM gone")}
 
 
@@ -216,7 +208,6 @@ def _knows(reader: Reader, before: FeedState) -> bool:
 
 
 def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
-    """Return the grains removed by events with numbers in ``(after, upto]``."""
     for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
         if SEQUENCE.unpack(key)[0] > upto:
             return

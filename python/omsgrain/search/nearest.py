@@ -76,7 +76,6 @@ class Nearest:
         allowed: Collection[int] | None = None,
         accept: Accept | None = None,
     ) -> list[Near]:
-        """Return the nearest grains."""
         query = pack(vector)
         if not 1 <= limit <= _LIMIT:
             raise RangeError(
@@ -107,7 +106,6 @@ class Nearest:
         self._graphs.catch_up(store, make)
 
     def close(self) -> None:
-        """Close the files."""
         self._graphs.close()
 
 
@@ -146,7 +144,6 @@ def _through(
     limit: int,
     accept: Accept | None,
 ) -> _Found | None:
-    """Return the best by a graph; None if comparing all is better."""
     graph, tail = covered.graph, covered.tail
     if len(tail) >= len(graph):
         return None
@@ -165,7 +162,6 @@ def _through(
 
 
 def vectors_of(store: Storage) -> Nearest:
-    """Return the vector search for a store."""
     there = store.sidecar
     if there.database is None:
         return Nearest(there.folder)

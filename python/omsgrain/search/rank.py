@@ -40,7 +40,6 @@ def fuse(
     *,
     place: Callable[[int], bytes],
 ) -> list[Ranked]:
-    """Combine the rankings of several lists."""
     parts: dict[int, list[float]] = {}
     for ranked in lists:
         for rank, seq in enumerate(dict.fromkeys(ranked), 1):
@@ -118,8 +117,6 @@ def stages(query: Query, common: set[Phrase]) -> list[Stage]:
 
 
 class RankedMatches:
-    """The matches of a query, page by page."""
-
     def __init__(self, counts: PhraseCounts, query: Query, seqs: Set[int] | None) -> None:
         self._counts = counts
         self._query = query

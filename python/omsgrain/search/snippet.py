@@ -69,7 +69,6 @@ class Shown:
 
 
 def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
-    """Return why a search found a grain."""
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
     for name, text in texts(fields):
@@ -97,7 +96,6 @@ def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
 
 
 def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
-    """Return the places of the query's words in a text."""
     places = Places(text)
     finds = islice(query.pattern.finditer(places.spaced), _MOST_MARKS)
     return places, [find.span() for find in finds]

@@ -38,8 +38,6 @@ _PART = re.compile(r'([+-]?)(?:"([^"]*)"?|(\S+))')
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """One or several adjacent words."""
-
     words: tuple[str, ...]  # folded
     prefix: bool = False  # the last word is a prefix
     joined: bool = False  # one sign separates each two words
@@ -57,8 +55,6 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Query:
-    """A parsed query."""
-
     required: tuple[Phrase, ...]  # all are required
     optional: tuple[Phrase, ...]  # any one, if none are required; otherwise they raise the rank
     excluded: tuple[Phrase, ...]  # none may occur
@@ -71,7 +67,6 @@ class Query:
         return re.compile(f"(?<![^ -])(?:{any_of})(?![^ -])")
 
     def expression(self) -> str:
-        """Return the query in FTS5 syntax."""
         wanted = " OR ".join(map(str, self.optional))
         if self.required:
             needed = f"({' AND '.join(map(str, self.required))})"
@@ -82,7 +77,6 @@ class Query:
 
 
 def read_query(text: str) -> Query:
-    """Parse the text of a search."""
     if not isinstance(text, str):
         raise SchemaError(
             "a search text must be a string",
@@ -173,8 +167,6 @@ class TextMatches:
 
 
 class Start(NamedTuple):
-    """The first matches of a query."""
-
     page: list[Row]  # the first page, best first
     more: More  # returns the next page
 

@@ -71,7 +71,6 @@ _opening = threading.Lock()
 
 
 def in_memory() -> sqlite3.Connection:
-    """Return a new index in memory."""
     connection = _connect(":memory:")
     _make(connection)
     return connection
@@ -138,7 +137,6 @@ def _still(path: Path) -> sqlite3.Connection | None:
 
 
 def copied(source: sqlite3.Connection) -> sqlite3.Connection:
-    """Copy a database into memory."""
     target = _connect(":memory:")
     source.backup(target)
     return target
@@ -172,7 +170,6 @@ def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
 
 
 def failure(error: Exception) -> StoreError:
-    """Return the StoreError for an error of SQLite."""
     return StoreError("the text index cannot be used", found=str(error) or type(error).__name__)
 
 
@@ -191,7 +188,6 @@ def _connect(name: str) -> sqlite3.Connection:
 
 
 def set_cache(connection: sqlite3.Connection, size: int) -> None:
-    """Set how many bytes of the file SQLite may cache."""
     connection.execute(f"PRAGMA cache_size = -{size >> 10}")
 
 
@@ -231,7 +227,6 @@ def _opened(path: Path) -> sqlite3.Connection | None:
 
 
 def _make(connection: sqlite3.Connection) -> None:
-    """Create the tables if they are missing."""
     with transaction(connection):
         if _version(connection) == (_PROGRAM, _FORMAT):
             return
@@ -280,8 +275,6 @@ class DamagedError(StoreError):
 
 
 class Handle:
-    """The connection to an index."""
-
     def __init__(self, path: Path | None, *, readonly: bool, cache: int = CACHE) -> None:
         self._file = path
         self._path = path  # None once this handle uses memory
@@ -297,7 +290,6 @@ class Handle:
 
     @property
     def exists(self) -> bool:
-        """Whether an index exists."""
         return self._db is not None or (self._path is not None and self._path.exists())
 
     def check(self) -> None:
@@ -351,7 +343,6 @@ class Handle:
             raise StoreError("another process uses the text index; try again")
 
     def close(self) -> None:
-        """Close the connection. A second call does nothing."""
         self._closed = True
         if os.getpid() == self._process:
             with self._lock:
@@ -425,8 +416,6 @@ if hasattr(os, "register_at_fork"):
 
 
 class SqliteTextIndex(TextIndex):
-    """A text index in a file or in memory."""
-
     def __init__(
         self, path: Path | None, *, readonly: bool = False, budget: Budget | None = None
     ) -> None:
@@ -439,11 +428,9 @@ class SqliteTextIndex(TextIndex):
 
     @property
     def exists(self) -> bool:
-        """Whether an index exists, so that keeping it up to date is useful."""
         return self._handle.exists
 
     def catch_up(self, read: Read) -> int:
-        """Index what is new in the store; a search does this first."""
         self._handle.check()
         with self._feeding:
             with suppress(DamagedError):
@@ -460,7 +447,6 @@ class SqliteTextIndex(TextIndex):
             self._handle.write(feed.write, page, before)
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and return the first matches of a query."""
         damaged = False
         for _ in range(TRIES):
             upto = self.catch_up(read)
@@ -482,7 +468,6 @@ class SqliteTextIndex(TextIndex):
         return self._handle.read(walk.page, size)
 
     def rebuild(self, read: Read) -> None:
-        """Rebuild an existing index from the blobs, without leaving old words in its files."""
         if self.exists:
             self._handle.truncate()
             self._handle.write(feed.empty)
@@ -490,7 +475,6 @@ class SqliteTextIndex(TextIndex):
             self._handle.truncate()
 
     def scrub(self, read: Read) -> None:
-        """Remove all words of removed grains from the files of the index."""
         if self.exists:
             self.catch_up(read)
             if self._handle.read(feed.gone):
@@ -528,7 +512,6 @@ class SqliteTextIndex(TextIndex):
             return next((seq for seq in sorted(gone) if reader.blob_at(seq) is not None), None)
 
     def close(self) -> None:
-        """Close the index. A second call does nothing."""
         self._handle.close()
 
 

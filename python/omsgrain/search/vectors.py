@@ -72,16 +72,13 @@ class Model:
 
     @property
     def prefix(self) -> bytes:
-        """Prefix of the keys of its vectors."""
         return self.id.to_bytes(4, "big")
 
     def key(self, seq: int) -> bytes:
-        """Return the key of a grain's vector."""
         return self.prefix + SEQUENCE.pack(seq)
 
 
 def pack(vector: Vector) -> bytes:
-    """Convert a vector to its stored form."""
     values = unpacked(bytes(vector)) if _is_raw(vector) else _numbers(vector)
     _check_count(len(values))
     if not 0 < math.hypot(*values) < math.inf:  # also false for NaN
@@ -111,7 +108,6 @@ def _is_raw(vector: object) -> TypeGuard[bytes | bytearray | memoryview]:
 
 
 def _numbers(vector: Any) -> array[float]:
-    """Convert numbers to float32."""
     if isinstance(vector, str | Mapping) or not hasattr(vector, "__getitem__"):
         raise _wrong(vector)
     try:
@@ -141,7 +137,6 @@ def _wrong(vector: object) -> SchemaError:
 
 
 def unpacked(data: bytes) -> array[float]:
-    """Return the values of a stored vector."""
     if len(data) % _FLOAT:
         raise SchemaError(
             "invalid vector",
@@ -161,7 +156,6 @@ def _swapped(values: array[float]) -> array[float]:
 
 
 def models(reader: Reader) -> list[Model]:
-    """Return the models with vectors in the store, by name and dimension."""
     found = (_model(key, row) for key, row in reader.rows(MODELS))
     return sorted(found, key=lambda model: (model.name, model.dimension))
 
@@ -200,7 +194,6 @@ def model_of(reader: Reader, name: str | None, dimension: int) -> Model | None:
 
 
 def add(writer: Writer, seq: int, vector: Vector, model: str, seal: Seal | None = None) -> None:
-    """Set the vector of a grain for a model."""
     data = pack(vector)
     blob = writer.blob_at(seq)
     if blob is None:
@@ -239,7 +232,6 @@ def _known(writer: Writer, name: str, dimension: int, seq: int) -> Model:
 
 
 def _named(reader: Reader, name: str) -> list[Model]:
-    """Return the models with a name."""
     key = _key(name)
     found = [_model(row_key, row) for row_key, row in reader.rows(MODELS, prefix=key + _END)]
     old = reader.row(MODELS, key)  # from when a name had only one dimension

@@ -89,7 +89,6 @@ def _is_accent(char: str) -> bool:
 
 
 def _fold(code: int) -> str:
-    """Return a character in prepared form."""
     char = chr(code)
     kind = unicodedata.category(char)
     if code == 0x200B:  # zero-width space
@@ -145,12 +144,10 @@ def prepare(text: str) -> str:
 
 
 def spaced(text: str) -> str:
-    """Return the words of a text, with spaces between."""
     return prepare(text).replace("-", " ")
 
 
 def split(text: str) -> list[str]:
-    """Return the words of a text."""
     return spaced(text).split()
 
 
@@ -304,5 +301,4 @@ def _inside(value: Any, keys: bool) -> Iterator[str]:
 
 
 def words_of(fields: Mapping[str, Any]) -> set[str]:
-    """Return all folded words in the texts of a grain."""
     return set(split("\n".join([text for _, text in texts(fields)])))

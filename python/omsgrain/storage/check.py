@@ -70,8 +70,6 @@ from omsgrain.storage.tables import (
 
 
 class CheckReader(Reader, Protocol):
-    """A snapshot to check."""
-
     def has_blob(self, seq: int) -> bool:
         """Return whether a sequence number has a grain, without reading it."""
         ...
@@ -409,7 +407,6 @@ def examine(
     first: tuple[CheckProblem, ...] = (),
     passing: tuple[type[OmsError], ...] = (),
 ) -> CheckReport:
-    """Check everything in a snapshot."""
     problems, grains, rows = [*first], 0, 0
     try:
         found = chain(
@@ -444,7 +441,6 @@ class BlobCheck(Pass[LmdbReader]):
         self._addressed = 0
 
     def problems(self) -> Iterator[CheckProblem]:
-        """Yield the problems found in the pass."""
         head = self.reader.head
         run, before, after = Memtable(0), 0, 0
         while page := self.reader.hashed_page(after):
@@ -511,7 +507,6 @@ _START = 60.0  # seconds for a process to start on a busy machine
 
 
 def check_in_child(path: Path, patience: float | None = None) -> CheckReport:
-    """Check the store at a path in a child process."""
     if patience is None:
         file = path / DATA_FILE
         patience = _START + (file.stat().st_size if file.exists() else 0) / _SLOWEST
@@ -536,7 +531,6 @@ def _unread(how: str) -> CheckReport:
 
 
 def check(path: Path) -> CheckReport:
-    """Check the store at a path in this process."""
     try:
         store = LmdbStorage(path, readonly=True)
     except OmsError as error:

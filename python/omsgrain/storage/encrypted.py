@@ -97,15 +97,12 @@ class DecryptingReader:
         return DecryptingReader(self.inner, self.ring, users, words)
 
     def count(self) -> int:
-        """Return the number of grains."""
         return self.inner.count()
 
     def last_seq(self) -> int:
-        """Return the last sequence number."""
         return self.inner.last_seq()
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the stored blob with a digest, or None."""
         seq = self.find([digest])[0]
         return None if seq is None else self.inner.blob_at(seq)
 
@@ -137,15 +134,12 @@ class DecryptingReader:
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Return the next stored blobs."""
         return self.inner.page(after, grains, size)
 
     def blob_at(self, seq: int) -> bytes | None:
-        """Return the stored blob with a sequence number."""
         return self.inner.blob_at(seq)
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number, decrypted if the ring has its key."""
         blob = self.inner.blob_at(seq)
         if blob is None:
             return None
@@ -180,26 +174,21 @@ class DecryptingReader:
         return self._tried(seq) if grain.sealed else grain
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        """Return the grains at some addresses, opened, up to the first that is absent."""
         self.inner.expect(digests)
         return named_each(self.named, digests)
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Announce which grains will be read by their stored addresses."""
         self.inner.expect(digests)
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
-        """Announce what will be read of the grains in the next iteration over places."""
         self.inner.expect_places(grains, terms, states)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index, decrypted as by ``grain``."""
         return placed(self.grain, places)
 
     def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys of a grain."""
         number = blind_index.key_of(self.inner, seq)
         if number is None:
             raise KeyMissingError("the grain was encrypted elsewhere, and no key here decrypts it")
@@ -222,25 +211,20 @@ class DecryptingReader:
         raise KeyMissingError("no key here decrypts the grain")
 
     def is_past(self, seq: int) -> bool:
-        """Return whether a grain was superseded, retracted or restricted."""
         return self.inner.is_past(seq)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key in a table, or None."""
         return self.inner.row(table, key)
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those keys of a table that exist."""
         return self.inner.some_rows(table, keys)
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the keys and values of a table, by rising keys."""
         return self.inner.rows(table, after, prefix)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key of a table and its value."""
         return self.inner.last_row(table)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
@@ -252,7 +236,6 @@ class DecryptingReader:
         return self.inner.term_count(key, which) + self._count(key)
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each term."""
         plain = self.inner.term_counts(terms)
         return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
 
@@ -271,7 +254,6 @@ class DecryptingReader:
         return (keys.number + token for keys, token in zip(users, tokens, strict=True))
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Return whether the grain at a place has a term, and is one of ``which``."""
         keys = self._owners.get(place)
         if keys is None:
             return self.inner.has_term(key, place, which)
@@ -287,7 +269,6 @@ class DecryptingReader:
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Iterate over the places of the grains with a term, including encrypted ones."""
         plain = self.inner.places(key, after, newest, which)
         if (blind := self._lists.get(key)) is None:
             blind = self._lists[key] = self._blind(key)
@@ -354,30 +335,24 @@ class EncryptingWriter(DecryptingReader):
         return self.inner.put(items)
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None deletes it."""
         self._lists.clear()
         self.inner.set_row(table, key, value)
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set many keys."""
         self._lists.clear()
         self.inner.set_rows(table, rows)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows whose keys have a prefix."""
         self._lists.clear()
         return self.inner.drop_rows(table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Write an event about a grain."""
         return self.inner.event(kind, seq, digest)
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Move a grain's index rows to the past ones, or back."""
         self.inner.set_past(seq, past)
 
     def remove(self, seq: int) -> None:
-        """Remove a grain and all rows about it."""
         self._lists.clear()
         self._remove_rows(seq)
         self.inner.remove(seq)
@@ -408,29 +383,23 @@ class EncryptedStorage:
 
     @property
     def sidecar(self) -> Sidecar:
-        """The place of the text index and the vector graphs."""
         return self.inner.sidecar
 
     @property
     def name(self) -> str:
-        """A short description of the place of the store."""
         return self.inner.name
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` raises."""
         return self.inner.readonly
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
-        """Open a snapshot."""
         self.ring.refresh()
         with self.inner.read() as reader:
             yield DecryptingReader(reader, self.ring)
 
     def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction."""
-
         def run(writer: Writer) -> T:
             self.ring.refresh()  # here, because the transaction may have waited long
             return work(EncryptingWriter(writer, self.ring))
@@ -438,11 +407,9 @@ class EncryptedStorage:
         return self.inner.write(run, expecting=expecting)
 
     def sync(self) -> None:
-        """Sync what was written with ``durability="relaxed"``."""
         self.inner.sync()
 
     def flush(self) -> None:
-        """Write the memtable to disk."""
         self.inner.flush()
 
     def rebuild(self) -> RebuildReport:
@@ -450,11 +417,9 @@ class EncryptedStorage:
         return self.inner.rebuild()
 
     def check(self) -> CheckReport:
-        """Check every blob, address and index row."""
         return self.inner.check()
 
     def compact(self) -> CompactReport:
-        """Rewrite the store's file."""
         return self.inner.compact()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -462,7 +427,6 @@ class EncryptedStorage:
         self.inner.backup(path)
 
     def stats(self) -> StoreStats:
-        """Return the size of the store."""
         return self.inner.stats()
 
     def close(self) -> None:

@@ -56,7 +56,6 @@ class QueuedErasure:
 
 
 def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
-    """Add an entry."""
     if not 0 <= deadline < 1 << 63:
         raise RangeError("not a time", field="/deadline", expected="ms since 1970")
     number = what.get("seq", 0)
@@ -87,7 +86,6 @@ def retention_over(reader: Reader, now: int) -> frozenset[int]:
 
 
 def done(writer: Writer, key: bytes) -> None:
-    """Remove an entry."""
     writer.set_row(DUE, key, None)
 
 

@@ -42,7 +42,6 @@ _UNSENT = re.compile("[\0\ud800-\udfff]")
 
 
 def is_url(where: object) -> bool:
-    """Whether this has the form of a URL, and not of a path."""
     return isinstance(where, str) and _SCHEME.match(where) is not None
 
 
@@ -73,7 +72,6 @@ class StoreUrl:
 
     @classmethod
     def parse(cls, text: str) -> StoreUrl:
-        """Read a URL."""
         found = _SCHEME.match(text)
         if found is None:
             raise SchemaError("not the URL of a store", expected=_EXPECTED)
@@ -100,7 +98,6 @@ class StoreUrl:
         )
 
     def __str__(self) -> str:
-        """The URL without its password."""
         return self.shown
 
 
@@ -158,7 +155,6 @@ class Location(ABC):
 
 
 def location_of(where: Where) -> Location:
-    """Return where a store is kept."""
     if isinstance(where, str) and is_url(where):
         where = StoreUrl.parse(where)
     if where == IN_MEMORY:
@@ -192,7 +188,6 @@ class DirectoryLocation(Location):
         return str(self.path)
 
     def exists(self) -> bool:
-        """Tell whether there is a store."""
         from omsgrain.storage.lmdb.data_file import DATA_FILE
 
         return (self.path / DATA_FILE).exists()
@@ -204,7 +199,6 @@ class DirectoryLocation(Location):
         prepare(self.path, readonly=True)
 
     def is_writable(self) -> bool:
-        """Tell whether files in the directory may be written."""
         from omsgrain.storage.lmdb.data_file import DATA_FILE
 
         data = self.path / DATA_FILE
@@ -217,7 +211,6 @@ class DirectoryLocation(Location):
         durability: Durability = "commit",
         budget: Budget | None = None,
     ) -> Storage:
-        """Open the store."""
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
         return LmdbStorage(self.path, readonly=readonly, durability=durability, budget=budget)
@@ -237,15 +230,12 @@ class MemoryLocation(Location):
         return IN_MEMORY
 
     def exists(self) -> bool:
-        """Return False: there is none yet."""
         return False
 
     def must_exist(self) -> None:
-        """Refuse: what is opened here is always new."""
         raise StoreError("a store in memory is always new", expected="a store that is there")
 
     def is_writable(self) -> bool:
-        """Return True."""
         return True
 
     def open(
@@ -255,7 +245,6 @@ class MemoryLocation(Location):
         durability: Durability = "commit",
         budget: Budget | None = None,
     ) -> Storage:
-        """Open a new store."""
         if readonly:
             self.must_exist()
         if budget is not None:
@@ -271,21 +260,17 @@ class MemoryLocation(Location):
 
 @dataclass(frozen=True, slots=True)
 class ServerLocation(Location):
-    """A database on a server."""
-
     url: StoreUrl
 
     def __str__(self) -> str:
         return self.url.shown
 
     def exists(self) -> bool:
-        """Tell whether there is a store."""
         from omsgrain.storage.postgres.storage import is_store
 
         return is_store(self.url.secret, self.url.tenant)
 
     def is_writable(self) -> bool:
-        """Tell whether the server takes writes from this user."""
         from omsgrain.storage.postgres.storage import is_writable
 
         return is_writable(self.url.secret)
@@ -297,7 +282,6 @@ class ServerLocation(Location):
         durability: Durability = "commit",
         budget: Budget | None = None,
     ) -> Storage:
-        """Open the store."""
         if budget is not None:
             raise UnsupportedError(
                 "how much memory a store in a database takes is for the server to say",

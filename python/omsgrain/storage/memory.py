@@ -61,7 +61,6 @@ class MvccTable:
         self._lock = threading.Lock()
 
     def get(self, key: bytes, commit: int) -> bytes | None:
-        """Return the value as of a commit."""
         for since, value in reversed(self._rows.get(key, ())):
             if since <= commit:
                 return value
@@ -81,7 +80,6 @@ class MvccTable:
                 self._order.append(key)  # numbers rise, so most tables are never sorted
 
     def take_back(self, key: bytes, commit: int) -> None:
-        """Roll back the value that a commit set."""
         self._keep(key, tuple(v for v in self._rows.get(key, ()) if v[0] != commit))
 
     def prune(self, key: bytes, oldest: int) -> bool:
@@ -119,7 +117,6 @@ class MvccTable:
                 yield key, value
 
     def last(self, commit: int) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value as of a commit."""
         for key in reversed(self._sorted()):
             value = self.get(key, commit)
             if value is not None:
@@ -149,8 +146,6 @@ _Tables = dict[Table, MvccTable]
 
 
 class MemoryStorage:
-    """A ``Storage`` in memory."""
-
     readonly = False
     name = ":memory:"
     sidecar = Sidecar()
@@ -169,7 +164,6 @@ class MemoryStorage:
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
-        """Open a snapshot."""
         self._check_open()
         with self._lock:
             head = self._head
@@ -182,7 +176,6 @@ class MemoryStorage:
                 self._snapshots[head.commit] -= 1
 
     def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction; an exception rolls it back."""
         if self._writer == threading.get_ident():
             raise StoreError("this thread has a write transaction already")
         with self._exclusive():
@@ -219,7 +212,6 @@ class MemoryStorage:
         self._check_open()
 
     def rebuild(self) -> RebuildReport:
-        """Rebuild the index."""
         with self._exclusive():
             self._memtable = Memtable(0)
             with self.read() as reader:
@@ -227,7 +219,6 @@ class MemoryStorage:
                 return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
 
     def check(self) -> CheckReport:
-        """Check every blob."""
         bad = [e for page in pages(self) for e in page if not e.sound]
         problems = tuple(CheckProblem("blob", e.seq, "the stored bytes are damaged") for e in bad)
         return CheckReport(not bad, problems, self.stats().grains, self._memtable.tail.rows())
@@ -239,7 +230,6 @@ class MemoryStorage:
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Raise UnsupportedError: there are no files to copy."""
         raise UnsupportedError("a store in memory has no files to copy")
 
     def sync(self) -> None:
@@ -247,13 +237,11 @@ class MemoryStorage:
         self._check_open()
 
     def stats(self) -> StoreStats:
-        """Return the size of the store."""
         self._check_open()
         _, last_seq, blob_bytes, grains = self._head
         return StoreStats(grains=grains, blob_bytes=blob_bytes, last_seq=last_seq)
 
     def close(self) -> None:
-        """Drop everything."""
         self._closed = True
         self._tables, self._memtable = _tables(), Memtable(0)
 
@@ -315,7 +303,6 @@ class _MemoryReader:
         return None if blob is None else verified(digest, blob)
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        """Return the grains at some addresses, up to the first that is absent."""
         return named_each(self.named, digests)
 
     def expect(self, digests: Sequence[bytes]) -> None:
@@ -361,7 +348,6 @@ class _MemoryReader:
                 yield key
 
     def _is_seen(self, place: bytes, which: Which) -> bool:
-        """Whether the grain at a place exists, and is one of ``which``."""
         seq = int.from_bytes(place[12:], "big")
         if self.blob_at(seq) is None:
             return False

@@ -159,7 +159,6 @@ def _split(row: bytes) -> Iterator[bytes]:
 
 
 def forget(writer: Writer) -> None:
-    """Empty the table; the next erasure fills it again."""
     while writer.drop_rows(NAMED, b"", _ROWS):
         pass
     writer.set_row(META, NAMED_RECORD, None)

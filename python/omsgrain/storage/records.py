@@ -112,7 +112,6 @@ def pack(state: GrainStatus) -> bytes | None:
 
 
 def unpack(row: bytes | None) -> GrainStatus:
-    """Read a row of states-0, or None."""
     if row is None:
         return GrainStatus()
     try:
@@ -204,7 +203,6 @@ _NAME = 16
 
 
 def hold_of(authority: str) -> bytes:
-    """Return the name of an authority's hold."""
     return _HOLD + sha256(authority.encode("utf-8")).digest()[:_NAME]
 
 
@@ -245,13 +243,11 @@ def is_sound(row: bytes) -> bool:
 
 
 def put(writer: Writer, seq: int, what: bytes, at: int, name: str = "") -> None:
-    """Set the epoch of a hold or restriction."""
     value = msgpack.packb([at, name]) if at > 1 else None
     writer.set_row(TOGGLES, SEQUENCE.pack(seq) + what, value)
 
 
 def named(reader: Reader, seq: int) -> Iterator[tuple[str, int]]:
-    """Iterate over the authorities whose holds ended at least once, with their epochs."""
     for _, row in reader.rows(TOGGLES, prefix=SEQUENCE.pack(seq) + _HOLD):
         at, name = _read(row)
         yield name, at

@@ -55,7 +55,6 @@ def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
 
 
 def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
-    """Iterate over all current blobs, as ``pages`` does."""
     for page in pages(store, after):
         for entry in page:
             if not entry.sound:
@@ -64,7 +63,6 @@ def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
 
 
 def damaged(entry: ScannedBlob) -> IntegrityError:
-    """Make the error for a damaged entry."""
     return IntegrityError(
         f"the bytes stored under sequence number {entry.seq} are damaged",
         found=entry.digest.hex(),
@@ -72,7 +70,6 @@ def damaged(entry: ScannedBlob) -> IntegrityError:
 
 
 def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
-    """Delete rows one by one, for ``drop_rows``."""
     rows = list(islice(writer.rows(table, prefix=prefix), most))
     for key, _ in rows:
         writer.set_row(table, key, None)

@@ -159,7 +159,6 @@ def _make_room(
 
 
 def over(signature: Signature, blob: bytes) -> bool:
-    """Return whether a signature covers these bytes."""
     return _core.envelope_blob(signature.envelope) == blob
 
 
@@ -207,7 +206,6 @@ def by_signer(found: Sequence[Signature], signer: str | None = None) -> Signatur
 
 
 def read_row(blob: bytes, key: bytes, row: bytes, keys: UserKeys | None = None) -> Signature:
-    """Read a row of signatures-0."""
     from omsgrain.crypto import cose
 
     try:

@@ -76,7 +76,6 @@ class Token:
     used: int | None = field(default=None, compare=False)
 
     def holds(self, now: int) -> bool:
-        """Whether the token is valid."""
         return self.revoked is None and (self.expires is None or now < self.expires)
 
 
@@ -140,7 +139,6 @@ class Tokens:
         return secret
 
     def find(self, secret: str) -> Token | None:
-        """Return the valid token with a secret, or None."""
         if not is_token(secret):
             return None
         with self._store.read() as reader:
@@ -164,14 +162,11 @@ class Tokens:
         self._store.write(work)
 
     def list(self) -> list[Token]:
-        """Return all tokens, oldest first, including revoked ones."""
         with self._store.read() as reader:
             found = [_unpack(row) for _, row in reader.rows(TOKENS)]
         return sorted(found, key=lambda token: (token.created, token.name))
 
     def revoke(self, name: str, *, forget: bool = False) -> None:
-        """Revoke a token at once, for every process."""
-
         def work(writer: Writer) -> None:
             rows = [(key, _unpack(row)) for key, row in writer.rows(TOKENS)]
             mine = [(key, token) for key, token in rows if token.name == name]
@@ -186,13 +181,11 @@ class Tokens:
         self._store.write(work)
 
     def count(self, tenants: Iterable[str]) -> int:
-        """Return the number of valid tokens of some tenants."""
         whose = frozenset(tenants)
         now = self._clock()
         return sum(1 for one in self.list() if one.holds(now) and one.tenant in whose)
 
     def forget(self, tenants: Iterable[str]) -> int:
-        """Delete all tokens of some tenants."""
         whose = frozenset(tenants)
 
         def work(writer: Writer) -> int:
@@ -229,7 +222,6 @@ def open_tokens(
 
 
 def is_token(text: str) -> bool:
-    """Whether a text has the form of a token."""
     return _TOKEN.fullmatch(text) is not None
 
 

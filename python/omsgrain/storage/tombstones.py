@@ -61,7 +61,6 @@ def key(writer: Writer) -> bytes:
 
 
 def export_key(reader: Reader) -> bytes | None:
-    """Return the tombstone key; None if there is none yet."""
     found = reader.row(META, KEY_RECORD)
     if found is not None and len(found) != _KEY:
         raise StoreError("the key of the tombstones is damaged")
@@ -148,7 +147,6 @@ def marks(shared: bytes, digests: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def mark_of(reader: Reader, digest: bytes) -> bytes | None:
-    """Return the key of the tombstone of an address."""
     found = [mark(one, "address", digest) for one in keys(reader)]
     standing = (one for one in found if reader.row(TOMBSTONES, one) is not None)
     return next(standing, found[0] if found else None)
@@ -178,13 +176,11 @@ def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: 
 
 
 def lift(writer: Writer, what: What, value: bytes | str) -> None:
-    """Remove a tombstone, to allow an erased grain back."""
     for shared in keys(writer):
         writer.set_row(TOMBSTONES, mark(shared, what, value), None)
 
 
 def times(reader: Reader, what: What, value: bytes | str) -> int:
-    """Return how often something was erased."""
     marks = (mark(shared, what, value) for shared in keys(reader))
     rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
     try:
@@ -195,7 +191,6 @@ def times(reader: Reader, what: What, value: bytes | str) -> int:
 
 
 def has(reader: Reader, what: What, value: bytes | str) -> bool:
-    """Tell whether something was erased."""
     marks = (mark(shared, what, value) for shared in keys(reader))
     return any(reader.row(TOMBSTONES, one) is not None for one in marks)
 

@@ -47,7 +47,6 @@ class TextRow(NamedTuple):
 
 
 def cut(word: str) -> str:
-    """Return a word as the table has it."""
     return word[:LONGEST]
 
 
@@ -62,7 +61,6 @@ def lexeme(store_id: int, word: str) -> str:
 
 
 def row_of(store_id: int, given: Words) -> TextRow:
-    """Make the row of a grain."""
     seq, *columns = given
     split = [[cut(word) for word in _WORD.findall(_folded(text))] for text in columns]
     different = {word for words in split for word in words}
@@ -110,8 +108,6 @@ _CLEAR = f"DELETE FROM {WORDS} WHERE store_id = %(store)s::bigint"
 
 
 class IndexProgress(NamedTuple):
-    """How far the table of a store is."""
-
     state: FeedState  # the state that it has indexed
     size: int  # total number of words
     gone: int  # number of deleted rows whose content is not wiped yet
@@ -122,7 +118,6 @@ _NOTHING = IndexProgress(FeedState(0, 0, b"", 0), 0, 0, None)
 
 
 def progress(connection: Connection, store_id: int, *, lock: bool = False) -> IndexProgress:
-    """Return how far the table is."""
     given = {"store": store_id}
     if lock:
         connection.execute(_BEGIN, given)
@@ -170,7 +165,6 @@ def wiped(connection: Connection, store_id: int, gone: int) -> None:
 
 
 def _cleared(connection: Connection, store_id: int, now: IndexProgress) -> IndexProgress:
-    """Delete all rows; return how far the table is then."""
     fewer = connection.execute(_CLEAR, {"store": store_id}).rowcount
     return now._replace(state=_NOTHING.state, size=0, gone=now.gone + fewer)
 
@@ -213,7 +207,6 @@ class Sessions:
         self.policies = database.engine.policies
 
     def read(self, work: Callable[[Connection], T]) -> T:
-        """Run ``work`` in a snapshot."""
         return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -260,5 +253,4 @@ class Sessions:
             compact(self._database, [table])
 
     def close(self) -> None:
-        """Close the connections. A second call does nothing."""
         self._let_go()

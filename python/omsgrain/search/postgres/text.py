@@ -54,7 +54,6 @@ class PhraseQuery:
 
     @property
     def given(self) -> dict[str, object]:
-        """Its parameters."""
         return {self.name: self.pattern, f"{self.name}_size": len(self.pattern.encode())}
 
     @property
@@ -74,17 +73,14 @@ class PhraseQuery:
 
     @property
     def has(self) -> str:
-        """SQL for whether a row has the phrase."""
         return f"({' OR '.join(f'strpos({c}, %({self.name})s) > 0' for c in COLUMNS)})"
 
     def tsquery(self, store_id: int) -> str:
-        """Return the tsquery for the words of the phrase."""
         *head, last = (lexeme(store_id, word) for word in self.words)
         return f"({' & '.join([*head, f'{last}:*' if self.prefix else last])})"
 
 
 def asked_of(phrase: Phrase, name: str) -> PhraseQuery:
-    """Return the SQL for a phrase."""
     words = pairs(phrase.words) if phrase.joined else phrase.words
     return PhraseQuery(tuple(map(cut, words)), phrase.prefix, name)
 
@@ -102,8 +98,6 @@ _LEAST = 1e-6  # the weight of a word in most grains
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """The source of a store's rows."""
-
     store_id: int  # the number of the store
     secured: bool  # whether the role is under row-level security
 
@@ -145,15 +139,11 @@ def _counted(
 
 
 class WalkPosition(NamedTuple):
-    """The position in the matches: a stage, and an offset in it."""
-
     stage: int = 0
     offset: int = 0
 
 
 class PostgresMatches:
-    """The matches of a query, page by page."""
-
     def __init__(
         self, source: RowSource, counts: rank.PhraseCounts, query: Query, seqs: Set[int] | None
     ) -> None:
@@ -169,7 +159,6 @@ class PostgresMatches:
     def page(
         self, connection: Connection, come: IndexProgress, place: WalkPosition, size: int
     ) -> tuple[list[Row], WalkPosition]:
-        """Return the matches after a position, best first, and the next position."""
         rows: list[Row] = []
         if self._seqs is not None and not self._seqs:
             return rows, place
@@ -272,7 +261,6 @@ def _any(parts: Iterable[str]) -> str:
 
 
 def _matches(query: Query, has: dict[Phrase, str]) -> str:
-    """Return SQL for whether a row matches."""
     parts: Sequence[str] = [has[phrase] for phrase in query.required]
     if not parts:
         parts = [_any(has[phrase] for phrase in query.optional)]
@@ -305,11 +293,9 @@ class PostgresTextIndex(TextIndex):
 
     @property
     def exists(self) -> bool:
-        """Whether an index exists, so that keeping it up to date is useful."""
         return self._progress().key is not None
 
     def catch_up(self, read: Read) -> int:
-        """Index what is new in the store."""
         with self._feeding:
             while True:
                 before = self._progress().state
@@ -328,7 +314,6 @@ class PostgresTextIndex(TextIndex):
         postgres_feed.write(connection, self._store_id, page, before)
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and return the first matches of a query."""
         for _ in range(TRIES):
             try:
                 upto = self.catch_up(read)
@@ -368,7 +353,6 @@ class PostgresTextIndex(TextIndex):
         return self._instead
 
     def rebuild(self, read: Read) -> None:
-        """Rebuild an existing index from the blobs."""
         if self.exists:
             self._check_writable()
             self._sessions.write(partial(postgres_feed.empty, store_id=self._store_id))
@@ -376,7 +360,6 @@ class PostgresTextIndex(TextIndex):
             self._clean()
 
     def scrub(self, read: Read) -> None:
-        """Remove all words of removed grains, also from dead rows."""
         if self.exists:
             self._check_writable()
             self.catch_up(read)
@@ -412,7 +395,6 @@ class PostgresTextIndex(TextIndex):
             raise StoreError("a read-only handle cannot clear the text index")
 
     def check(self, read: Read) -> tuple[CheckProblem, ...]:
-        """Compare an existing index word by word with the grains."""
         if not self.exists:
             return ()
         try:
@@ -460,7 +442,6 @@ class PostgresTextIndex(TextIndex):
         return rows != wanted
 
     def close(self) -> None:
-        """Close the index. A second call does nothing."""
         self._sessions.close()
         if self._instead is not None:
             self._instead.close()

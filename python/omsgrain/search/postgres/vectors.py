@@ -94,7 +94,6 @@ class PostgresGraphs:
         self._schema = ""  # the extension's schema, quoted
 
     def covering(self, reader: Reader, model: Model) -> Covered[_Compared] | None:
-        """Return the comparison for a model, with the vectors that it lacks."""
         if not self._is_able():
             return None
         come, count = self._sessions.read(partial(self._seen, model=model))
@@ -208,7 +207,6 @@ class PostgresGraphs:
         connection.execute(_GO_ON, (last.event, last.record, self._store_id))
 
     def close(self) -> None:
-        """Close the connections."""
         self._sessions.close()
 
 
@@ -227,7 +225,6 @@ class _Compared:
         return self._count
 
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:
-        """Return the nearest vectors and their cosines."""
         given: dict[str, Any] = {**self._given, "query": _text(unpacked(query)), "count": count}
         rows = self._sessions.read(lambda one: one.execute(self._text, given).fetchall())
         return [(int(seq), float(cosine)) for seq, cosine in rows]

@@ -111,7 +111,6 @@ class AuditEntry:
 
 
 def check_operation(operation: str) -> None:
-    """Refuse an unknown operation."""
     if operation not in OPERATIONS:
         expected = ", ".join(sorted(OPERATIONS))
         raise SchemaError("unknown operation", field="/operation", expected=expected)

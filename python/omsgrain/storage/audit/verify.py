@@ -51,7 +51,6 @@ class Arrivals:
         self._next = next(self._blobs, None)
 
     def skip(self, last_seq: int) -> None:
-        """Skip grains up to a sequence number."""
         for _ in self._until(last_seq):
             pass
 

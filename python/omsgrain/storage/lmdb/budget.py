@@ -65,7 +65,6 @@ class Budget:
 
 
 def parse(memory: int | str | None) -> Budget:
-    """Read what a user asks for."""
     if memory is None:
         return Budget()
     found = _bytes(memory)

@@ -97,16 +97,13 @@ class PendingWrite:
         self.error: BaseException | None = None
 
     def settle(self, result: Any, error: BaseException | None) -> None:
-        """Set what the work returned or raised."""
         self.result, self.error, self.done = result, error, True
 
     def wake(self) -> None:
-        """Let its thread go on."""
         if self.woken is not None:
             self.woken.release()
 
     def outcome(self) -> Any:
-        """Return what the work returned, or raise what it raised."""
         if self.error is not None:
             raise self.error
         return self.result
@@ -331,7 +328,6 @@ class WriterLock:
         self.patience = patience
 
     def __enter__(self) -> None:
-        """Take the turn."""
         began = time.monotonic()
         if not self._thread.acquire(timeout=self.patience):
             raise self._late("thread")
@@ -344,7 +340,6 @@ class WriterLock:
             raise
 
     def __exit__(self, *_: object) -> None:
-        """Give it up."""
         self._depth -= 1
         if not self._depth:
             with self._guard:
@@ -410,7 +405,6 @@ class WriterLock:
                 fcntl.lockf(self._fd, fcntl.LOCK_UN, 1)
 
     def close(self) -> None:
-        """Close the file, and so let go."""
         with self._guard:
             self._closed = True
             if self._fd is not None:

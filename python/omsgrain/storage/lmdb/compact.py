@@ -115,7 +115,6 @@ class _Copy:
         self._size = 0
 
     def add(self, table: Table, rows: list[Row]) -> None:
-        """Append rows to a table."""
         with self._txn.cursor(self._tables[table]) as cursor:
             _, added = cursor.putmulti(rows, append=True)
         if added != len(rows):
@@ -126,12 +125,10 @@ class _Copy:
             self._begin()
 
     def compare(self, table: Table, rows: int) -> None:
-        """See that a table has as many rows as the old one says it has."""
         if self._txn.stat(self._tables[table])["entries"] != rows:
             raise _damaged(table)
 
     def end(self) -> None:
-        """Commit the rest."""
         self._txn.commit()
 
 
@@ -154,7 +151,6 @@ def _rows(env: Environment, table: Table) -> Iterator[list[Row]]:
 
 
 def _some(cursor: Cursor[bytes], table: Table) -> list[Row]:
-    """Take rows from a cursor's position."""
     if table.places:
         return list(islice(cursor, _ROWS))
     rows: list[Row] = []

@@ -272,7 +272,6 @@ class DataFile:
             raise
 
     def close(self) -> None:
-        """Close it; a second call does nothing."""
         if not self.closed:
             self.closed = True
             self.env.close()
@@ -280,11 +279,9 @@ class DataFile:
             os.close(self.fd)
 
     def size(self) -> int:
-        """Return the size of the file."""
         return os.fstat(self.fd).st_size
 
     def map_size(self) -> int:
-        """Return the address space set aside."""
         return int(self.env.info()["map_size"])
 
     def head(self) -> tuple[int, int]:

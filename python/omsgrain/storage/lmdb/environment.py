@@ -97,7 +97,6 @@ class HeadFile:
         return int(last_seq) if magic == _MAGIC else None
 
     def close(self) -> None:
-        """Close the file."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -218,7 +217,6 @@ class Environment:
                 raise
 
     def done(self) -> None:
-        """Say that a transaction has ended."""
         lock = self._map_lock
         if lock.marks:  # in a child of a fork there is none
             if self._shared is not None:
@@ -349,7 +347,6 @@ class Environment:
             yield
 
     def written(self) -> None:
-        """Say that something was written just now; an idle moment is counted from here."""
         self._idle_flush.written()
 
     def map_size(self) -> int:
@@ -515,7 +512,6 @@ class Environment:
             self.file.close()
 
     def close(self) -> None:
-        """Close the files."""
         try:
             with self._map_lock.alone():
                 self._refusal = "the store is closed"
@@ -540,7 +536,6 @@ class Environment:
         return self._map_lock.shut(FORK_PATIENCE)
 
     def after_fork_in_parent(self) -> None:
-        """Go on."""
         self._map_lock.open()
 
     def after_fork_in_child(self) -> None:

@@ -62,7 +62,6 @@ class MapResizeLock:
             self.marks.append(None)
 
     def leave(self) -> None:
-        """Go out again."""
         if self.marks:  # after a fork the lock is another one, and has no mark of its parent's
             self.marks.pop()
         if self.taken:
@@ -85,7 +84,6 @@ class MapResizeLock:
             return alone
 
     def open(self) -> None:
-        """Let everybody in again."""
         with self._lock:
             self._reopen()
 

@@ -33,8 +33,6 @@ _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
 class BlobReader(Protocol):
-    """A snapshot that blobs can be read from."""
-
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; None for a damaged blob."""
         ...
@@ -226,7 +224,6 @@ class Memtable:
         self.add_rows(late)
 
     def add_rows(self, grains: list[tuple[int, bytes, bytes]]) -> None:
-        """Add the index rows of sequence numbers, blobs and addresses."""
         self.tail.add([g[0] for g in grains], [g[1] for g in grains], [g[2] for g in grains])
 
     def places(
@@ -244,13 +241,11 @@ class Memtable:
             after, limit = page[-1], min(4 * limit, most)
 
     def count(self, key: bytes, low: int, high: int) -> int:
-        """How many of them there are."""
         if low == self.watermark and high >= self.rows_to:
             return self.tail.count(key)
         return sum(1 for _ in self.places(key, None, True, low, high))
 
     def keys(self, prefix: bytes) -> Iterator[bytes]:
-        """Walk the terms whose keys begin with a prefix, sorted."""
         if self.tail.count(prefix):
             yield prefix
         key = prefix
@@ -287,7 +282,6 @@ class IdleFlush:
         self.wait: Callable[[float], bool] = self._ended.wait
 
     def written(self) -> None:
-        """Say that something was written just now."""
         self._writes += 1
         if self._resting or self._thread is None:
             with self._woken:

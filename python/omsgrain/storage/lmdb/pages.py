@@ -77,8 +77,6 @@ def _metas(data: mmap.mmap, page_size: int, commit: int) -> Iterator[tuple[bytes
 
 
 class _PageWalk:
-    """One pass over the trees."""
-
     def __init__(self, data: mmap.mmap, page_size: int, last: int) -> None:
         self.data = data
         self.page_size = page_size

@@ -78,7 +78,6 @@ class TermReader:
     memtable: Memtable
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
-        """Return how many grains have a term; at least so many as can be seen."""
         found = 0
         for table in _WHERE[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
@@ -88,11 +87,9 @@ class TermReader:
         return found + sum(part.count(key, low, high) for part, low, high in self._parts())
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each of some terms."""
         return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Tell whether the grain at a place has a term, and is one of ``which``."""
         if int.from_bytes(place[12:], "big") > self.head.watermark:
             has = any(part.tail.has(key, place) for part, _, _ in self._parts())
             return has and any(self._seen(iter((place,)), which))
@@ -105,7 +102,6 @@ class TermReader:
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Walk the grains that have a term, in order, from behind a place."""
         walks: list[Iterator[bytes]] = [
             self._disk_places(table, key, after, newest) for table in _WHERE[which]
         ]
@@ -118,7 +114,6 @@ class TermReader:
         return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Walk the terms whose keys begin with a prefix, each once, sorted."""
         walks = [self._disk_keys(table, prefix) for table in _WHERE[which]]
         walks += [self._recent_keys(*part, prefix, which) for part in self._parts()]
         return (key for key, _ in groupby(merge(*walks)))
@@ -195,12 +190,10 @@ class TermReader:
         return self._whole
 
     def is_past(self, seq: int) -> bool:
-        """Tell whether a grain was superseded, retracted or restricted."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[STATES])
         return bool(row and row[0] & PAST)
 
     def has_blob(self, seq: int) -> bool:
-        """Tell whether there is a grain with a sequence number, without reading it."""
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             return cursor.set_key(SEQUENCE.pack(seq))
 
@@ -214,7 +207,6 @@ class TermReader:
         return self._txn.cursor(self._tables[table])
 
     def entries(self, table: Table) -> int:
-        """Return the number of rows of a table."""
         return int(self._txn.stat(self._tables[table])["entries"])
 
 
@@ -297,7 +289,6 @@ class LmdbReader(TermReader):
                     yield seq
 
     def count(self) -> int:
-        """Return the number of grains."""
         return self.head.grains
 
     def commit(self) -> tuple[int, int]:
@@ -305,16 +296,13 @@ class LmdbReader(TermReader):
         return int(self._txn.stat(self._tables[META])["psize"]), self._txn.id()
 
     def last_seq(self) -> int:
-        """Return the last sequence number given."""
         return self.head.last_seq
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the blob put under the digest, or None."""
         seq = self.seq_of(digest)
         return None if seq is None else self.blob_at(seq)
 
     def seq_of(self, digest: bytes) -> int | None:
-        """Return the sequence number of an address; None if it is not there."""
         seq = self.memtable.digests.get(digest)
         if seq is not None:
             if seq <= self.head.last_seq and self._is_whole():
@@ -330,7 +318,6 @@ class LmdbReader(TermReader):
         return None if row is None else int(SEQUENCE.unpack(row)[0])
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
         if len(digests) < _MANY:
             return [self.seq_of(digest) for digest in digests]
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
@@ -350,12 +337,10 @@ class LmdbReader(TermReader):
         return (self.memtable.digests,) if self.memtable.digests else ()
 
     def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
         return None if row is None else row[MARK:]
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number; a sealed one stays so."""
         row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
         if row is None:
             return None
@@ -363,7 +348,6 @@ class LmdbReader(TermReader):
         return stored_grain(blob, _core.address(blob))  # as `stored`, but for its call
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, verified by its hash; a sealed one stays so."""
         key = None
         if not self.memtable.digests:
             key = self._txn.get(digest, None, self._tables[ADDRESSES])
@@ -384,7 +368,6 @@ class LmdbReader(TermReader):
         return stored_grain(blob, address)
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        """Return the grains at some addresses; their blobs are hashed together."""
         numbers = self.find(digests)
         if None not in numbers:
             get, pack, table = self._txn.get, SEQUENCE.pack, self._tables[BLOBS]
@@ -404,7 +387,6 @@ class LmdbReader(TermReader):
         """Nothing to do."""
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index; their blobs are hashed together."""
         get, table = self._txn.get, self._tables[BLOBS]
         rows = [get(_HIGH + place[12:], None, table) for place in places]
         if None in rows:
@@ -417,7 +399,6 @@ class LmdbReader(TermReader):
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Return the next blobs with their sequence numbers, in order."""
         return [(seq, row[MARK:]) for seq, row in self._rows_from(after, grains, size)]
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
@@ -473,7 +454,6 @@ class LmdbReader(TermReader):
         return [(self.memtable, self.head.watermark, self.head.last_seq)]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key, or None."""
         if table.split:
             with self._txn.cursor(self._tables[table]) as cursor:
                 there = cursor.set_key_dup(key[: table.split], key[table.split :])
@@ -481,7 +461,6 @@ class LmdbReader(TermReader):
         return self._txn.get(key, None, self._tables[table])
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there."""
         if len(keys) >= _MANY and not table.split:
             with self._txn.cursor(self._tables[table]) as cursor:
                 return dict(cursor.getmulti(keys))
@@ -490,7 +469,6 @@ class LmdbReader(TermReader):
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Walk keys and values by rising keys, in pages, so that a writer may change them."""
         limit, most = _ROWS
         while True:
             page = self._row_page(table, after, prefix, limit)
@@ -529,7 +507,6 @@ class LmdbReader(TermReader):
         return found
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value; None if the table is empty."""
         with self._txn.cursor(self._tables[table]) as cursor:
             return cursor.item() if cursor.last() else None
 
@@ -591,7 +568,6 @@ class LmdbSnapshot(LmdbReader):
         return self
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number of each; None where there is no such grain."""
         if self.memtable.digests or len(digests) >= _MANY:
             return super().find(digests)
         get, table = self._txn.get, self._tables[ADDRESSES]

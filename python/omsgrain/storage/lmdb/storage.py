@@ -68,7 +68,6 @@ def acquire(
 
 
 def release(env: Environment) -> None:
-    """Say that a handle is closed; the last one closes the files."""
     with _lock:
         if _shared.get(env.identity) is not env:
             return  # inherited over a fork: the parent's to close
@@ -119,8 +118,6 @@ T = TypeVar("T")
 
 
 class LmdbStorage:
-    """A ``Store`` in LMDB."""
-
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -151,17 +148,14 @@ class LmdbStorage:
 
     @property
     def name(self) -> str:
-        """The path."""
         return str(self.path)
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` is refused."""
         return self._readonly
 
     @property
     def sidecar(self) -> Sidecar:
-        """Where the text index and the graphs of vectors are."""
         return Sidecar(folder=self.path)
 
     def read(self) -> AbstractContextManager[LmdbReader]:
@@ -171,7 +165,6 @@ class LmdbStorage:
         return LmdbSnapshot(self._env)
 
     def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction, perhaps more than once."""
         env = self._writable()
         result = env.write(work)
         gathered = env.memtable.last - env.memtable.watermark
@@ -188,11 +181,9 @@ class LmdbStorage:
         return result
 
     def flush(self, least: int = 1) -> None:
-        """Write the index of the grains beyond the watermark, if there are at least so many."""
         self._writable().flush(least)
 
     def rebuild(self) -> RebuildReport:
-        """Rebuild the index tables from the blobs, in one transaction."""
         return self._writable().write(rebuild, alone=True)
 
     def compact(self) -> CompactReport:
@@ -200,22 +191,18 @@ class LmdbStorage:
         return compact(self._writable())
 
     def check(self) -> CheckReport:
-        """Look at every blob, address and index row, in a process of its own."""
         self._open_env()
         from omsgrain.storage.check import check_in_child
 
         return check_in_child(self.path)
 
     def sync(self) -> None:
-        """Make durable what was written with ``durability="relaxed"``."""
         self._open_env().sync()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store as it is now to a new directory; writers may go on."""
         copy(self._open_env(), file_path(path))
 
     def stats(self) -> StoreStats:
-        """Return how much the store holds."""
         env = self._open_env()
         with LmdbSnapshot(env) as reader:
             head = reader.head

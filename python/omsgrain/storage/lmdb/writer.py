@@ -57,7 +57,6 @@ class LmdbWriter(LmdbReader):
         self._plain = self._whole = False  # it would have to be asked again after every row
 
     def seq_of(self, digest: bytes) -> int | None:
-        """Return the sequence number of an address; None if it is not there."""
         session = self._session
         for known in (session.fresh, session.pending):
             seq = known.get(digest)
@@ -71,7 +70,6 @@ class LmdbWriter(LmdbReader):
         return tuple([one for one in known if one])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append the blobs that are new; return for each whether it is."""
         if len(items) == 1:
             return [self._put_one(*items[0])]
         digests = [digest for digest, _ in items]
@@ -141,14 +139,12 @@ class LmdbWriter(LmdbReader):
         self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those of some keys that are there."""
         if table.split or len(keys) < _MANY:
             return super().some_rows(table, keys)
         with self._txn.cursor(self._tables[table]) as cursor:
             return dict(cursor.getmulti(sorted(keys)))  # neighbours share pages
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None deletes it."""
         if not 0 < len(key) <= LONGEST_KEY:
             _check_key(key)
         if table.split:
@@ -163,7 +159,6 @@ class LmdbWriter(LmdbReader):
             self._txn.put(key, value, db=self._tables[table])
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set many keys, in order, since neighbours share pages."""
         if not table.split:  # those of a cut one are many, all of one size, and in order
             rows = sorted(rows)
             sizes = {len(key) for key, _ in rows}
@@ -174,11 +169,9 @@ class LmdbWriter(LmdbReader):
             cursor.putmulti(rows, dupdata=not table.split)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows whose keys begin with a prefix."""
         return dropped(self, table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Note that something happened to a grain; return the event's own number."""
         number = self.head.last_seq + 1
         row = EVENT.pack(kind, seq, digest)
         self._txn.put(SEQUENCE.pack(number), row, append=True, db=self._tables[EVENTS])
@@ -186,7 +179,6 @@ class LmdbWriter(LmdbReader):
         return number
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Move a grain's index rows to the past ones, or back."""
         if seq > self.head.watermark:
             return  # they are not written yet, and its state says where to
         source, target = (TERMS, PAST_TERMS) if past else (PAST_TERMS, TERMS)
@@ -195,7 +187,6 @@ class LmdbWriter(LmdbReader):
             self._txn.put(key, place, dupdata=False, db=self._tables[target])
 
     def remove(self, seq: int) -> None:
-        """Take out a grain and every row about it."""
         key = SEQUENCE.pack(seq)
         row = self._txn.get(key, None, self._tables[BLOBS])
         if row is None:
@@ -319,7 +310,6 @@ class LmdbWriter(LmdbReader):
                     cursor.putmulti(rows, dupdata=False)
 
     def drop_terms(self) -> None:
-        """Empty the index tables."""
         for table in (TERMS, PAST_TERMS):
             self._txn.drop(self._tables[table], delete=False)
 

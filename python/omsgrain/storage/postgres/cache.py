@@ -88,7 +88,6 @@ class Prefetch:
         states: dict[bytes, bytes] | None = None,
         blobs: dict[int, bytes] | None = None,
     ) -> None:
-        """Register a page that was read."""
         page = _Page(places)
         if has is not None:
             page.has = {one: (0, found) for one, found in has.items()}
@@ -173,7 +172,6 @@ class AddressPrefetch:
         self._blobs: dict[int, bytes] = {}
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Announce the addresses."""
         self._order = [*digests]
         self._at = {digest: i for i, digest in enumerate(digests)}
         self._held, self._grains = (0, 0), _GRAINS[0]
@@ -243,18 +241,15 @@ class WriteCache:
             self._tables.pop(table, None)
 
     def blob(self, seq: int) -> bytes | None:
-        """Return a cached blob."""
         return self._blobs.get(seq)
 
     def keep(self, seq: int, blob: bytes) -> None:
-        """Cache a blob."""
         self._size += len(blob)
         if self._size > _BLOBS:
             self._blobs, self._size = {}, len(blob)
         self._blobs[seq] = blob
 
     def drop(self, seq: int) -> None:
-        """Drop a removed blob."""
         self._blobs.pop(seq, None)
 
 

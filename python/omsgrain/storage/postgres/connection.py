@@ -106,7 +106,6 @@ _KINDS: dict[str, type[RefusedError]] = {
 
 
 def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> RefusedError:
-    """Make the error for a refusal of the database."""
     state = error.sqlstate
     message = _KNOWN.get(state or "", f"could not {doing}")
     if state is None:
@@ -123,7 +122,6 @@ def failure(place: ConnectionTarget, doing: str, error: psycopg.Error) -> Refuse
 
 
 def uncertain(place: ConnectionTarget) -> StoreError:
-    """Make the error for a commit with an unknown outcome."""
     return StoreError(
         f"the connection to {place.shown!r} broke during the commit: "
         "it is unknown whether the data was stored; read it before you write it again",
@@ -144,8 +142,6 @@ _STUCK = 300  # seconds before the server ends an idle write transaction
 
 
 class Dialect(NamedTuple):
-    """The kind of a server, and what it supports."""
-
     name: str  # its name
     parts: bool = True  # partition growing tables, because it does not distribute them itself
     tuned: bool = True  # it has PostgreSQL's planner settings
@@ -162,8 +158,6 @@ class Dialect(NamedTuple):
 
 
 class PostgresHead(NamedTuple):
-    """The head row of a store."""
-
     last_seq: int  # the last sequence number
     blob_bytes: int  # total bytes of blobs
     grains: int  # number of grains
@@ -208,8 +202,6 @@ def lock_timeout(patience: float) -> str:
 
 
 class Database:
-    """Connections to one database."""
-
     def __init__(
         self,
         place: ConnectionTarget,
@@ -295,7 +287,6 @@ class Database:
                 raise
 
     def gone(self) -> StoreError:
-        """Make the error for a store that has disappeared since it was opened."""
         return StoreError(f"the store at {self.place.shown!r} is gone, or hidden from this role")
 
     def end(self, wire: Wire, how: str | None = "ROLLBACK") -> None:

@@ -231,7 +231,6 @@ _WINDOWS = 64
 
 
 def check(store: PostgresStorage) -> CheckReport:
-    """Check a store in one snapshot."""
     with store.reading(_PostgresCheckReader) as reader:
         reader.ask(("SET LOCAL statement_timeout = 0", ()))
         return examine(reader, _BlobCheck(reader), passing=(RefusedError,))

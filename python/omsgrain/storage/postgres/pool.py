@@ -47,8 +47,6 @@ _ALWAYS = {"client_encoding": "utf8"}
 
 @dataclass(frozen=True, slots=True)
 class ConnectionTarget:
-    """The address of a database."""
-
     conninfo: str  # the driver's connection string with its secrets: never shown
     shown: str  # the address without secrets
     secrets: tuple[str, ...]  # the secrets
@@ -59,7 +57,6 @@ class ConnectionTarget:
 
     @classmethod
     def of(cls, url: str) -> ConnectionTarget:
-        """Parse a URL."""
         try:
             said = conninfo_to_dict(url) if match_url(url) else None
         except (psycopg.Error, UnicodeError):
@@ -130,7 +127,6 @@ def _head(item: int, count: int) -> bytes:
 
 
 def byteas(items: Sequence[bytes]) -> Array:
-    """Make an array of byte strings of any sizes."""
     size = _SIZE.pack
     parts = [part for item in items for part in (size(len(item)), item)]
     return _Byteas(_head(BYTEA, len(items)) + b"".join(parts))
@@ -154,13 +150,11 @@ def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
 
 
 def numbers(items: Sequence[int]) -> Array:
-    """Make an array of 64-bit integers."""
     both = [value for item in items for value in (8, item)]
     return _Int8s(_head(INT8, len(items)) + pack(f">{'iq' * len(items)}", *both))
 
 
 def flags(items: Sequence[bool]) -> Array:
-    """Make an array of booleans."""
     values = (b"\0\0\0\1\0", b"\0\0\0\1\1")
     return _Bools(_head(BOOL, len(items)) + b"".join([values[item] for item in items]))
 
@@ -267,7 +261,6 @@ class Wire:
 
     @property
     def closed(self) -> bool:
-        """Whether the connection is closed."""
         return self.connection.closed
 
     def plain(self) -> Connection:
@@ -279,7 +272,6 @@ class Wire:
         return self.connection
 
     def close(self) -> None:
-        """Close the connection."""
         self.connection.close()
 
 
@@ -333,8 +325,6 @@ def opened(place: ConnectionTarget, **options: Any) -> Connection:
 
 
 class Pool:
-    """A pool with a maximum number of connections."""
-
     def __init__(self, place: ConnectionTarget, size: int, settings: str, tuned: bool) -> None:
         self.place = place
         self.size = size

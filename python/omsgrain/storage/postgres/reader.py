@@ -49,7 +49,6 @@ class PostgresReader:
 
     @property
     def head(self) -> PostgresHead:
-        """The head of the store in this transaction."""
         if self._head is None:
             self.ask()
         assert self._head is not None, "it comes with the first answer"
@@ -76,15 +75,12 @@ class PostgresReader:
             raise failure(self._database.place, "read the store", error) from None
 
     def run(self, text: str, *params: Any) -> list[Row]:
-        """Run a statement on the store; return its rows."""
         return self.ask((text, (self.store_id, *params)))[0]
 
     def all(self, text: str, *params: Any) -> list[Row]:
-        """Read rows of the store."""
         return self.run(text, *params)
 
     def of(self, table: Table, text: str, *params: Any) -> list[Row]:
-        """Read rows of one table of keys and values."""
         return self.run(text, *params)
 
     def one(self, text: str, *params: Any) -> Any:
@@ -95,15 +91,12 @@ class PostgresReader:
     # --- grains ---------------------------------------------------------------------------------
 
     def count(self) -> int:
-        """Return the number of grains."""
         return self.head.grains
 
     def last_seq(self) -> int:
-        """Return the last sequence number."""
         return self.head.last_seq
 
     def expect(self, digests: Sequence[bytes]) -> None:
-        """Announce which grains will be read by their addresses."""
         if self._named is not None:
             self._named.expect(digests)
 
@@ -112,14 +105,12 @@ class PostgresReader:
         return {digest: (seq, blob) for digest, seq, blob in found}
 
     def get(self, digest: bytes) -> bytes | None:
-        """Return the blob with a digest, or None."""
         if self._named is not None and (found := self._named.find(digest)) is not None:
             return None if found[0] is None else self._named.blob(found[0])
         blob: bytes | None = self.one(sql.GET, digest)
         return blob
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number for each digest, or None if it is missing."""
         if self._named is not None and len(digests) == 1:
             expected = self._named.find(digests[0])
             if expected is not None:
@@ -132,7 +123,6 @@ class PostgresReader:
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Return the next blobs with their sequence numbers, in order."""
         return [(seq, blob) for seq, _, blob in self.rows_from(after, grains, size)]
 
     def rows_from(self, after: int, grains: int, size: int) -> list[Row]:
@@ -149,7 +139,6 @@ class PostgresReader:
         ]
 
     def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number, or None."""
         if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
             return known[0]
         if self._named is not None and (named := self._named.blob(seq)) is not None:
@@ -158,22 +147,18 @@ class PostgresReader:
         return blob
 
     def grain(self, seq: int) -> Grain | None:
-        """Return the grain with a sequence number, not decrypted."""
         blob = self.blob_at(seq)
         return None if blob is None else stored(blob)
 
     def named(self, digest: bytes) -> Grain | None:
-        """Return the grain at an address, verified by its hash, not decrypted."""
         blob = self.get(digest)
         return None if blob is None else verified(digest, blob)
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        """Return the grains at some addresses, up to the first that is absent."""
         self.expect(digests)
         return named_each(self.named, digests)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index; their blobs are hashed together."""
         numbers = [int.from_bytes(place[12:], "big") for place in places]
         blobs = {} if self._ahead is None else self._ahead.brought(numbers)
         if rest := [seq for seq in numbers if seq not in blobs]:
@@ -193,16 +178,13 @@ class PostgresReader:
     # --- terms ----------------------------------------------------------------------------------
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
-        """Return how many grains have a term: for a frequent term, its count."""
         return self.term_counts([(key, which)])[0]
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each term, in one round trip."""
         asked = [(sql.term_count(which), (self.store_id, key)) for key, which in terms]
         return [int(rows[0][0]) for rows in self.ask(*asked)] if asked else []
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Return whether the grain at a place has a term, and is one of ``which``."""
         if self._ahead is not None:
             known = self._ahead.has(key, place, which)
             if known is not None:
@@ -215,7 +197,6 @@ class PostgresReader:
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Iterate over the places of the grains with a term, in pages on demand."""
         limit, most = _PLACES_A_PAGE
         if after is None:
             after = sql.ABOVE if newest else b""
@@ -234,7 +215,6 @@ class PostgresReader:
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
-        """Announce what will be read of the grains in the next iteration over places."""
         self._along = ExpectedPlaces(grains, tuple(terms), states)
 
     def _page_of(
@@ -256,7 +236,6 @@ class PostgresReader:
         return page
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """Iterate over the distinct terms whose keys have a prefix, sorted."""
         end = beyond(prefix)
         limit, most = _KEYS
         text = sql.keys(which, first=True)  # the prefix itself may be a key
@@ -270,12 +249,10 @@ class PostgresReader:
     # --- rows -----------------------------------------------------------------------------------
 
     def is_past(self, seq: int) -> bool:
-        """Return whether a grain was superseded, retracted or restricted."""
         row = self.row(STATES, SEQUENCE.pack(seq))
         return bool(row and row[0] & PAST)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key in a table of life STATE or BLIND, or None."""
         if self._ahead is not None and table is STATES:
             known = self._ahead.state(key)
             if known is not None:
@@ -284,7 +261,6 @@ class PostgresReader:
         return value
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those keys that exist."""
         found: dict[bytes, bytes] = {}
         for part in sql.together(keys):
             found.update(self.all(sql.some_rows(table), byteas(part)))
@@ -293,7 +269,6 @@ class PostgresReader:
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over keys and values by rising keys, in pages; a writer may change them."""
         end = beyond(prefix)
         limit, most = _ROWS
         first = after is None or after < prefix
@@ -306,7 +281,6 @@ class PostgresReader:
             start, first, limit = page[-1][0], False, min(2 * limit, most)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value; None if the table is empty."""
         rows = self.of(table, sql.last_row(table))
         return rows[0] if rows else None
 

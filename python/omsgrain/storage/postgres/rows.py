@@ -46,8 +46,6 @@ Added = tuple[int, bytes, bytes]
 
 
 class IndexRows(NamedTuple):
-    """Index rows of grains."""
-
     lists: list[tuple[bytes, list[bytes]]]  # each key with its places, sorted
     past: AbstractSet[bytes]  # the ends of the places of past grains
 

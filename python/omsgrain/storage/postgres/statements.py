@@ -99,7 +99,6 @@ def term_count(which: Which) -> str:
 
 @cache
 def has_term(which: Which) -> str:
-    """Select the places that a term has."""
     return (
         "SELECT f.place FROM pg_catalog.unnest($3::bytea[]) u (p) "
         f"CROSS JOIN {_PASTS[which]} v (x) CROSS JOIN LATERAL "
@@ -174,19 +173,16 @@ def keys(which: Which, first: bool) -> str:
 
 @cache
 def row(table: Table) -> str:
-    """Select the value of a key."""
     return f"SELECT value FROM {name_of(table)} WHERE store_id = $1 AND key = $2"
 
 
 @cache
 def all_rows(table: Table) -> str:
-    """Select all rows."""
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = $1"
 
 
 @cache
 def some_rows(table: Table) -> str:
-    """Select the values of some keys."""
     return (
         "SELECT f.key, f.value FROM pg_catalog.unnest($2::bytea[]) u (k) CROSS JOIN LATERAL "
         f"(SELECT t.key, t.value FROM {name_of(table)} t "
@@ -205,7 +201,6 @@ def rows(table: Table, first: bool) -> str:
 
 @cache
 def last_row(table: Table) -> str:
-    """Select the row with the highest key."""
     return f"SELECT key, value FROM {name_of(table)} WHERE store_id = $1 ORDER BY key DESC LIMIT 1"
 
 
@@ -245,7 +240,6 @@ SET_HEAD = (
 
 @cache
 def set_rows(table: Table) -> str:
-    """Set the values of keys."""
     return (
         f"INSERT INTO {name_of(table)} (store_id, key, value) "
         "SELECT $1, k, v FROM unnest($2::bytea[], $3::bytea[]) u (k, v) "
@@ -255,7 +249,6 @@ def set_rows(table: Table) -> str:
 
 @cache
 def drop_row(table: Table) -> str:
-    """Delete a key."""
     return f"DELETE FROM {name_of(table)} WHERE store_id = $1 AND key = $2"
 
 
@@ -338,5 +331,4 @@ WRONG_COUNTS = (
 
 @cache
 def entries(name: str) -> str:
-    """Count the rows of a table."""
     return f"SELECT count(*) FROM {name} WHERE store_id = $1"

@@ -179,8 +179,6 @@ def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
 
 
 class PostgresStorage:
-    """A ``Storage`` in PostgreSQL."""
-
     def __init__(
         self,
         url: str,
@@ -223,17 +221,14 @@ class PostgresStorage:
 
     @property
     def name(self) -> str:
-        """The address of the database, without secrets."""
         return self.place.shown
 
     @property
     def readonly(self) -> bool:
-        """Whether ``write`` raises."""
         return self._readonly
 
     @property
     def sidecar(self) -> Sidecar:
-        """The place of the text index and the vector graphs."""
         return Sidecar(database=self._database, store_id=self.store_id)
 
     @contextmanager
@@ -252,7 +247,6 @@ class PostgresStorage:
             reader.end()
 
     def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
-        """Run ``work`` in a write transaction, perhaps more than once."""
         self._writable()
         return cast("T", self._queue.write(work, expecting=expecting))
 
@@ -288,7 +282,6 @@ class PostgresStorage:
         self._counts = writer.counts
 
     def sync(self) -> None:
-        """Sync what was written with ``durability="relaxed"``."""
         self._open()
         if not (self._durable or self._readonly):
             # A synced commit also syncs all commits before it.
@@ -311,7 +304,6 @@ class PostgresStorage:
         return cast("RebuildReport", self._queue.write(rebuild, alone=True))
 
     def check(self) -> CheckReport:
-        """Check every blob, address and index row of this store."""
         self._open()
         return check(self)
 
@@ -321,7 +313,6 @@ class PostgresStorage:
         return compact(self._database)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the current store to a new LMDB store on disk, while writers continue."""
         self._open()
         copy(self, Path(path))
 

@@ -51,11 +51,9 @@ class TermCounts:
         return TermCounts(writer.head.ordinal, known.union(key for key, _ in rows))
 
     def changed(self, changes: Mapping[bytes, tuple[int, int]]) -> dict[bytes, tuple[int, int]]:
-        """Return the changes of terms with a row."""
         return {key: changes[key] for key in self.keys & changes.keys() if any(changes[key])}
 
     def chosen(self, grains: list[Added]) -> list[Added]:
-        """Return the grains whose terms are examined."""
         return [g for g in grains if int.from_bytes(g[1][:2], "big") & _SEEN == 0]
 
     def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
@@ -236,12 +234,10 @@ class PostgresWriter(PostgresReader):
         return self.run(text, *params)
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """Return how many grains have each term, after sending all buffered changes."""
         self.settle()
         return super().term_counts(terms)
 
     def settle(self) -> None:
-        """Send all buffered changes."""
         if self._grains or self._rows or self._moves or self._gone:
             self._send(self._statements())
 
@@ -306,7 +302,6 @@ class PostgresWriter(PostgresReader):
     # --- grains ---------------------------------------------------------------------------------
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Return the sequence number for each digest, including buffered ones."""
         ours, before = self._numbers, self._known
         known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
         if asked := [digest for digest in digests if digest not in known]:
@@ -323,7 +318,6 @@ class PostgresWriter(PostgresReader):
         return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number."""
         if (waiting := self._grains.get(seq)) is not None:
             return waiting[2]
         if seq in self._gone or seq >= sql.BEYOND:
@@ -337,7 +331,6 @@ class PostgresWriter(PostgresReader):
         return bytes(rows[0][0])
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append the new blobs; return which are new."""
         known = self.find([digest for digest, _ in items])
         flags = []
         last, size, count = self.head.last_seq, 0, 0
@@ -366,14 +359,12 @@ class PostgresWriter(PostgresReader):
         self._wait(size + count * _ROW)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Write an event about a grain; return its number."""
         number = self.head.last_seq + 1
         self.head = self.head._replace(last_seq=number)
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
 
     def remove(self, seq: int) -> None:
-        """Remove a grain and all rows about it."""
         grain = self._stored(seq)
         if grain is None:
             return
@@ -419,7 +410,6 @@ class PostgresWriter(PostgresReader):
     # --- the index ------------------------------------------------------------------------------
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Move a grain's index rows to the past ones, or back."""
         self._moves[seq] = past
         self._wait(0)
 
@@ -439,7 +429,6 @@ class PostgresWriter(PostgresReader):
     # --- rows -----------------------------------------------------------------------------------
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        """Return the value of a key, also a buffered one."""
         waiting = self._rows.get(table)
         if waiting is not None and key in waiting:
             return waiting[key]
@@ -449,7 +438,6 @@ class PostgresWriter(PostgresReader):
         return rows[0][0] if rows else None
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the values of those keys that exist, also buffered ones."""
         if (held := self._whole(table)) is not None:
             return {key: held[key] for key in keys if key in held}
         waiting = self._rows.get(table, {})
@@ -462,12 +450,10 @@ class PostgresWriter(PostgresReader):
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over keys and values by rising keys."""
         held = self._whole(table)
         return super().rows(table, after, prefix) if held is None else walked(held, after, prefix)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        """Return the highest key and its value; None if the table is empty."""
         if (held := self._whole(table)) is None:
             return super().last_row(table)
         return max(held.items(), default=None)
@@ -481,14 +467,12 @@ class PostgresWriter(PostgresReader):
         return self._held.table(table, read)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete at most ``most`` rows whose keys have a prefix; returns their number."""
         self.settle()
         self._held.forget((table,))
         self._sent = True
         return int(self.run(sql.drop_rows(table), prefix, beyond(prefix), most)[0][0])
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key; None deletes it."""
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("invalid length of a key", found=f"{len(key)} bytes")
         if not self._held.set(table, key, value) and key not in self._rows.get(table, {}):
@@ -497,7 +481,6 @@ class PostgresWriter(PostgresReader):
         self._wait(len(key) + len(value or b""))
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        """Set many keys; for a table with split keys, give the two parts of each."""
         for key, value in rows:
             if table.split:
                 key, value = key + value, b""
