@@ -18,9 +18,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.interchange.verify import VerifyOptions, verify_file
 from omsgrain.store.context import context_of
-from omsgrain.store.mg_files import Arrival
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
-from omsgrain.store.state_merge import import_mg
 from omsgrain.sync import (
     LocalPeer,
     SyncReport,
@@ -244,8 +242,7 @@ def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
         for first in (stray, signed):
             container.write(tmp_path / "x.mg", [first, og.encode(belief("dim")), record("batch")])
             assert not verify_file(tmp_path / "x.mg", VerifyOptions()).failures
-            arrival = Arrival(context_of(store), allow_erased=False)
-            told = import_mg(tmp_path / "x.mg", arrival.put, arrival.merge, errors="raise")
+            told = store.import_mg(tmp_path / "x.mg")
             assert (told.stored + told.duplicates, told.passed_over) == (1, 2)
         assert len(store) == 4
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from omsgrain.interchange.outcome import MifReport
     from omsgrain.interchange.parse import Trusted
     from omsgrain.store import GrainStore
-    from omsgrain.store.state_merge import ImportReport
+    from omsgrain.store.mg_files import ImportReport
 
 EXAMPLES = """
 Grains, with their states:

@@ -24,7 +24,7 @@ from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange import signed_files
 from omsgrain.interchange.ingest import one_grain, read_blob
 from omsgrain.interchange.signed_files import SignedBy
-from omsgrain.store.state_merge import is_sync_file
+from omsgrain.store.mg_files import is_sync_file
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver

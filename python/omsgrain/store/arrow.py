@@ -21,8 +21,7 @@ from omsgrain.storage.base import Reader
 from omsgrain.storage.records import PAST, GrainStatus, unpack
 from omsgrain.storage.scan import pages
 from omsgrain.storage.tables import COUNTERS, MARK, SEQUENCE, STATES, Table, counter_of
-from omsgrain.store.export_filter import Leavers, Numbered
-from omsgrain.store.mg_files import chosen_pages, leavers_for, sound
+from omsgrain.store.export_filter import Leavers, Numbered, chosen_pages, leavers_for, sound
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which grains may be exported, and their entries in a manifest."""
+"""Which grains are exported: those that match the filters and that no rule withholds."""
 
 from __future__ import annotations
 
@@ -10,18 +10,23 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import UnsupportedError
+from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.query import query as queries
+from omsgrain.storage import erasure_queue
+from omsgrain.storage.base import Reader
+from omsgrain.storage.records import RESTRICTED as RESTRICTED_BIT
 from omsgrain.storage.records import GrainStatus
-from omsgrain.storage.scan import ScannedBlob, pages
-from omsgrain.storage.tables import MARK
+from omsgrain.storage.scan import ScannedBlob, damaged, pages
+from omsgrain.storage.tables import HOLDS, MARK, SEQUENCE, STATES
+from omsgrain.store.lifecycle import status
 
 if TYPE_CHECKING:
     from omsgrain.container.region import Block
     from omsgrain.policy.rules import Purpose
-    from omsgrain.store.context import Settings
+    from omsgrain.query.filters import Filters
+    from omsgrain.store.context import Context, Settings
 
 _PROFILES = ("legal", "finance", "consumer")
 """The domain profiles that restrict exports."""
@@ -40,6 +45,7 @@ Numbered: TypeAlias = tuple[int, bytes]
 """A sequence number and the blob under it, as it is stored."""
 
 _PAGE = 1 << 18  # bytes of blobs to read at once, so that they stay in the CPU caches
+_GRAINS_A_PAGE = 1_000
 
 
 @dataclass(slots=True)
@@ -114,21 +120,22 @@ def under_rules(reader: Reader) -> set[int]:
     }
 
 
-def whole(store: Storage, last: int, *, singly: bool) -> Iterator[Block | list[ScannedBlob]]:
-    """Return all blobs up to a sequence number, in storage order."""
+def whole(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
+    """Return all grains in storage order: in blocks if none of them is withheld."""
     after = 0
-    while after < last:
-        if not singly:
-            with store.read() as reader:
-                found = _block(reader, after, last)
+    while after < leavers.last:
+        if not leavers.stays:
+            with context.storage.read() as reader:
+                found = _block(reader, after, leavers.last)
             if found is not None:
                 block, after = found
                 yield block
                 continue
-        page = [entry for entry in next(pages(store, after), ()) if entry.seq <= last]
+        page = next(pages(context.storage, after), ())
+        page = [entry for entry in page if entry.seq <= leavers.last]
         if not page:
             return
-        yield page
+        yield sound(page)
         after = page[-1].seq
 
 
@@ -148,3 +155,112 @@ def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
     if min(sizes) < MIN_GRAIN or max(sizes) > MAX_GRAIN:
         return None
     return Block(packed[0], sizes, packed[2]), end
+
+
+def export_plan(
+    context: Context, filters: Filters, purpose: Purpose
+) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
+    """Return the states to export, the rules that require a review, and which grains may leave."""
+    if purpose not in ("move", "access", "transfer", "sale"):
+        raise SchemaError(
+            "unknown purpose", field="/purpose", expected="move, access, transfer or sale"
+        )
+    states: dict[str, Mapping[str, Any]] = {}
+    rules: set[str] = set()
+    leavers = leavers_for(context, purpose)
+    for grain in _marked(context, filters, leavers):
+        try:
+            state = status(context, grain.address)
+        except NotFoundError:  # it was removed meanwhile
+            continue
+        rules.update(check(context.settings, grain, state.held, purpose))
+        if entry := manifest_entry(state):
+            states[grain.address] = entry
+    return states, rules, leavers
+
+
+def note_export(
+    context: Context, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
+) -> None:
+    """Note an export in the audit trail, unless the store is read-only."""
+    if context.storage.readonly:
+        return
+    details: dict[str, int | str] = {"grains": grains, "purpose": purpose}
+    if leavers.withheld:
+        details["withheld"] = leavers.withheld.total()
+    if rules:
+        details["review"] = ",".join(sorted(rules))[:256]
+    context.storage.write(lambda w: context.note(w, "export", [], details=details))
+
+
+def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
+    """Return the chosen grains that have a state or that a rule may withhold."""
+    if filters or context.settings.preset is not None:
+        for page in chosen_pages(context, filters):
+            leavers.count(page)
+            yield from _opened(context, (seq for seq, _ in leavers.of(page)))
+        return
+    leavers.count_all()
+    with context.storage.read() as reader:
+        seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
+        seqs |= under_rules(reader)
+    for seq in sorted(seqs.difference(leavers.stays)):
+        if seq <= leavers.last:
+            yield from _opened(context, [seq])
+
+
+def _opened(context: Context, seqs: Iterable[int]) -> list[Grain]:
+    """Return grains, decrypted where the store has the keys."""
+    with context.storage.read() as reader:
+        return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
+
+
+def leavers_for(context: Context, purpose: Purpose) -> Leavers:
+    """Return which grains may be exported for a purpose."""
+    with context.storage.read() as reader:
+        last = reader.last_seq()
+        if purpose == "access":  # a person gets all of their data
+            return Leavers({}, last)
+        over = erasure_queue.retention_over(reader, context.settings.clock())
+        if purpose == "move":
+            # Held grains are evidence and must move too.
+            free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
+            return Leavers(dict.fromkeys(free, OVER), last)
+        rows = reader.rows(STATES)
+        idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED_BIT)
+        stays = dict.fromkeys(idle, RESTRICTED)
+        return Leavers(stays | dict.fromkeys(over, OVER), last)
+
+
+def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
+    """Return pages of the grains that match the filters; without filters, all grains."""
+    if not filters:
+        yield from map(sound, pages(context.storage))
+        return
+    chosen: Filters = {"bookkeeping": True, **filters}
+    cursor = None
+    while True:
+        with context.storage.read() as reader:
+            page = queries.run(
+                reader,
+                chosen,
+                order="oldest",
+                limit=_GRAINS_A_PAGE,
+                cursor=cursor,
+                scan=True,
+            )
+            digests = [bytes.fromhex(hit.address) for hit in page.results]
+            seqs = [seq for seq in reader.find(digests) if seq is not None]
+            found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
+        yield found
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def sound(entries: list[ScannedBlob]) -> list[Numbered]:
+    """Return the numbers and blobs of a page; raises for a damaged one."""
+    for entry in entries:
+        if not entry.sound:
+            raise damaged(entry)
+    return [(entry.seq, entry.blob) for entry in entries]

@@ -4,141 +4,70 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain
-from typing import TYPE_CHECKING, Any
+from hashlib import sha256
+from itertools import chain, compress, islice
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from omsgrain.batch import OnError
-from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
-from omsgrain.grain import Grain
+from omsgrain import container
+from omsgrain.batch import ItemError, OnError, stops
+from omsgrain.container.read import blob_of, examine
+from omsgrain.container.verify import check_footer
+from omsgrain.counts import counted
+from omsgrain.errors import IntegrityError, OmsError, SchemaError
 from omsgrain.header import ENVELOPE_BYTE, SIGNED_BIT
-from omsgrain.query import query as queries
-from omsgrain.storage import erasure_queue, signatures
+from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import RESTRICTED
-from omsgrain.storage.scan import ScannedBlob, damaged, pages
-from omsgrain.storage.tables import HOLDS, SEQUENCE, STATES
 from omsgrain.store import export_filter, state_merge
-from omsgrain.store.export_filter import Leavers, Numbered
-from omsgrain.store.lifecycle import status
-from omsgrain.store.state_merge import Put
+from omsgrain.store.export_filter import Leavers
+from omsgrain.store.prepared import is_sync_record, superseding, sync_record
+from omsgrain.store.state_merge import Claim, Merged
 from omsgrain.store.write import put_many, write_grains
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from omsgrain.container.layout import Codec
     from omsgrain.container.region import Block
     from omsgrain.container.write import WrittenContainer
     from omsgrain.policy.rules import Purpose
     from omsgrain.query.filters import Filters
     from omsgrain.store.context import Context
-    from omsgrain.store.state_merge import Claim, ImportReport, Merged
 
-_GRAINS_A_PAGE = 1_000
 _RESOLVED = b"did:key:"  # near the start of nearly every envelope
+_BATCH = 4_000  # grains per commit
+_CLAIMS = 1_000  # claims per commit
+
+States: TypeAlias = Mapping[str, Mapping[str, Any]]
+"""The claimed states of grains by address, as a manifest has them."""
+
+Batches: TypeAlias = Iterator[tuple[list[int], list[bytes]]]
+"""Blobs and envelopes with their positions in the files."""
 
 
 def export_mg(
     context: Context,
     path: str | os.PathLike[str],
-    *,
-    codec: Codec = "none",
-    seekable: bool = False,
-    sort: bool = False,
-    purpose: Purpose = "transfer",
-    **filters: Unpack[Filters],
+    codec: Codec,
+    seekable: bool,
+    sort: bool,
+    purpose: Purpose,
+    filters: Filters,
 ) -> WrittenContainer:
     """Write grains to a .mg file, or to several if they exceed one file."""
     from omsgrain.container.write import write_blocks
     from omsgrain.crypto.detached import signature_path
 
-    filters = {"current": None, **filters} if filters else {}
-    states, rules, leavers = export_plan(context, filters, purpose)
+    if filters:
+        filters = {"current": None, **filters}
+    states, rules, leavers = export_filter.export_plan(context, filters, purpose)
     grains = _packed(context, filters, leavers)
     written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
     for file in written.paths:
         signature_path(file).unlink(missing_ok=True)  # the signature of the replaced file
-    note_export(context, written.grains, purpose, rules, leavers)
+    export_filter.note_export(context, written.grains, purpose, rules, leavers)
     return replace(written, withheld=dict(leavers.withheld))
-
-
-def export_plan(
-    context: Context, filters: Filters, purpose: Purpose
-) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
-    """Return the states to export, the rules that require a review, and which grains may leave."""
-    if purpose not in ("move", "access", "transfer", "sale"):
-        raise SchemaError(
-            "unknown purpose", field="/purpose", expected="move, access, transfer or sale"
-        )
-    states: dict[str, Mapping[str, Any]] = {}
-    rules: set[str] = set()
-    leavers = leavers_for(context, purpose)
-    for grain in _marked(context, filters, leavers):
-        try:
-            state = status(context, grain.address)
-        except NotFoundError:  # it was removed meanwhile
-            continue
-        rules.update(export_filter.check(context.settings, grain, state.held, purpose))
-        if entry := export_filter.manifest_entry(state):
-            states[grain.address] = entry
-    return states, rules, leavers
-
-
-def note_export(
-    context: Context, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
-) -> None:
-    """Note an export in the audit trail, unless the store is read-only."""
-    if context.storage.readonly:
-        return
-    details: dict[str, int | str] = {"grains": grains, "purpose": purpose}
-    if leavers.withheld:
-        details["withheld"] = leavers.withheld.total()
-    if rules:
-        details["review"] = ",".join(sorted(rules))[:256]
-    context.storage.write(lambda w: context.note(w, "export", [], details=details))
-
-
-def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Grain]:
-    """Return the chosen grains that have a state or that a rule may withhold."""
-    if filters or context.settings.preset is not None:
-        for page in chosen_pages(context, filters):
-            leavers.count(page)
-            yield from _opened(context, (seq for seq, _ in leavers.of(page)))
-        return
-    leavers.count_all()
-    with context.storage.read() as reader:
-        seqs = {SEQUENCE.unpack(key)[0] for key, _ in reader.rows(STATES)}
-        seqs |= export_filter.under_rules(reader)
-    for seq in sorted(seqs.difference(leavers.stays)):
-        if seq <= leavers.last:
-            yield from _opened(context, [seq])
-
-
-def _opened(context: Context, seqs: Iterable[int]) -> list[Grain]:
-    """Return grains, decrypted where the store has the keys."""
-    with context.storage.read() as reader:
-        return [grain for seq in seqs if (grain := reader.grain(seq)) is not None]
-
-
-def leavers_for(context: Context, purpose: Purpose) -> Leavers:
-    """Return which grains may be exported for a purpose."""
-    with context.storage.read() as reader:
-        last = reader.last_seq()
-        if purpose == "access":  # a person gets all of their data
-            return Leavers({}, last)
-        over = erasure_queue.retention_over(reader, context.settings.clock())
-        if purpose == "move":
-            # Held grains are evidence and must move too.
-            free = (s for s in over if reader.row(HOLDS, SEQUENCE.pack(s)) is None)
-            return Leavers(dict.fromkeys(free, export_filter.OVER), last)
-        rows = reader.rows(STATES)
-        idle = (SEQUENCE.unpack(key)[0] for key, row in rows if row[0] & RESTRICTED)
-        stays = dict.fromkeys(idle, export_filter.RESTRICTED)
-        return Leavers(stays | dict.fromkeys(over, export_filter.OVER), last)
 
 
 def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Block]:
@@ -146,7 +75,12 @@ def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Bl
     from omsgrain.container.read import gather
 
     count = 0
-    for page in chosen_pages(context, filters) if filters else _all(context, leavers):
+    chosen = (
+        export_filter.chosen_pages(context, filters)
+        if filters
+        else export_filter.whole(context, leavers)
+    )
+    for page in chosen:
         if not isinstance(page, list):
             count += len(page)
             yield page
@@ -158,53 +92,89 @@ def _packed(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Bl
             yield block
 
 
-def _all(context: Context, leavers: Leavers) -> Iterator[Block | list[Numbered]]:
-    for page in export_filter.whole(context.storage, leavers.last, singly=bool(leavers.stays)):
-        if isinstance(page, list):
-            yield sound(page)
-        else:
-            yield page
+def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
+    """Return a grain as a file has it: its blob, or one envelope per signer."""
+    if not blob[1] & SIGNED_BIT:
+        return [blob]
+    found = signatures.signatures(reader, seq)
+    first = signatures.by_signer(found)
+    if first is None:
+        if reader.blob_at(seq) is None:  # it was removed meanwhile
+            return []
+        raise IntegrityError("a stored grain has the signed bit but no signature")
+    return [first.envelope, *(one.envelope for one in found if one is not first)]
 
 
-def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
-    """Return pages of the grains that match the filters; without filters, all grains."""
-    if not filters:
-        yield from map(sound, pages(context.storage))
-        return
-    chosen: Filters = {"bookkeeping": True, **filters}
-    cursor = None
-    while True:
-        with context.storage.read() as reader:
-            page = queries.run(
-                reader,
-                chosen,
-                order="oldest",
-                limit=_GRAINS_A_PAGE,
-                cursor=cursor,
-                scan=True,
-            )
-            digests = [bytes.fromhex(hit.address) for hit in page.results]
-            seqs = [seq for seq in reader.find(digests) if seq is not None]
-            found = [(seq, blob) for seq in seqs if (blob := reader.blob_at(seq)) is not None]
-        yield found
-        cursor = page.next_cursor
-        if cursor is None:
-            return
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """The result of importing a .mg file.
+
+    Attributes:
+        stored: new grains.
+        duplicates: grains that were in the store already. A grain in several envelopes counts once
+            as new.
+        errors: the rejected grains; ``index`` counts the grains of all files, from 0.
+        claims: states in the manifest.
+        merged: claims that changed something.
+        refused: denied claims by the address of their grain, and merged claims whose superseding
+            grain has too many signatures.
+        waiting: claims about grains that the store does not have; import them again later.
+        unproven: signatures that are kept but do not count, because their DID could not be
+            resolved.
+        passed_over: sync records among the grains, which are skipped.
+    """
+
+    stored: int
+    duplicates: int
+    errors: list[ItemError]
+    claims: int
+    merged: int = 0
+    refused: list[tuple[str, OmsError]] = field(default_factory=list)
+    waiting: int = 0
+    unproven: int = 0
+    passed_over: int = 0
+
+    __repr__ = counted
 
 
 def import_mg(
     context: Context,
     path: str | os.PathLike[str],
-    *,
-    errors: OnError = "raise",
-    allow_erased: bool = False,
-    adapt: bool = False,
-    trust_state_from: Iterable[str | os.PathLike[str]] = (),
+    errors: OnError,
+    allow_erased: bool,
+    adapt: bool,
+    trust_state_from: Iterable[str | os.PathLike[str]],
 ) -> ImportReport:
-    """Import a .mg file with all its parts, after verifying every byte."""
+    """Import the grains of a .mg file with all its parts into a store.
+
+    Every byte is verified before the first grain is written. Grains are written in batches, so
+    memory use does not grow with the file. An interrupted import can be repeated.
+    """
     trusted = _is_trusted(context, path, trust_state_from)
-    arrival = Arrival(context, allow_erased=allow_erased, trusted=trusted)
-    return state_merge.import_mg(path, arrival.put, arrival.merge, errors=errors, adapt=adapt)
+    arrival = Arrival(context, stop=stops(errors), allow_erased=allow_erased, trusted=trusted)
+    files = container.parts(path)
+    if is_sync_file(files):
+        raise SchemaError(
+            "this is a sync file, not an export",
+            expected="an export; apply a sync file with omsgrain sync FILE STORE",
+        )
+    if adapt:
+        return _import_adapted(files, arrival)
+    bad: dict[int, OmsError] = {}
+    claims: dict[str, Mapping[str, Any]] = {}
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            report = source.verify(errors=errors)
+            for problem in report.problems:
+                # After any other problem, or too many, no grain of the file can be trusted.
+                if problem.part != "grain" or problem.number is None or not report.complete:
+                    raise problem.error
+                bad[first + problem.number] = problem.error
+            claims.update(source.manifest)
+            first += len(source)
+    refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
+    return arrival.take(_batches(files, bad), claims, refused)
 
 
 def _is_trusted(
@@ -225,56 +195,198 @@ def _is_trusted(
     return signer in {one.did for one in trust.keys}
 
 
+def _import_adapted(files: Sequence[os.PathLike[str]], arrival: Arrival) -> ImportReport:
+    """Import files with grains in another engine's dialect; see `import_mg`."""
+    claims: dict[str, Mapping[str, Any]] = {}
+    refused: list[ItemError] = []
+    for file in files:
+        with container.read(file) as source:
+            check_footer(source)
+            claims.update(source.manifest)
+    for _ in _adapted(files, refused):
+        if arrival.stop and refused:
+            break
+    return arrival.take(_adapted(files, []), claims, refused)
+
+
+def _adapted(files: Iterable[os.PathLike[str]], refused: list[ItemError]) -> Batches:
+    """Return grains with their positions, converted if they do not conform."""
+    from omsgrain.lenient import adapt
+
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            for number, _, block in source.inside.blocks():
+                grains = dict(enumerate(block.grains(), first + number))
+                for i, error in examine(block)[1]:
+                    at = first + number + i
+                    try:
+                        grains[at] = adapt(grains[at]).blob
+                    except OmsError:
+                        refused.append(ItemError(at, None, error))
+                        del grains[at]
+                yield list(grains), list(grains.values())
+            first += len(source)
+
+
+def _batches(files: Iterable[os.PathLike[str]], bad: Mapping[int, OmsError]) -> Batches:
+    """Return the grains without problems, with their positions."""
+    positions: list[int] = []
+    grains: list[bytes] = []
+    first = 0
+    for file in files:
+        with container.read(file) as source:
+            for found in source.together():
+                numbers = range(first, first + len(found))
+                first += len(found)
+                if bad:
+                    good = [i not in bad for i in numbers]
+                    positions.extend(compress(numbers, good))
+                    grains.extend(compress(found, good))
+                else:
+                    positions.extend(numbers)
+                    grains.extend(found)
+                while len(grains) >= _BATCH:
+                    yield positions[:_BATCH], grains[:_BATCH]
+                    del positions[:_BATCH], grains[:_BATCH]
+    if grains:
+        yield positions, grains
+
+
+def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
+    """Whether the files come from a sync: they begin with a head and end with a tail."""
+    try:
+        with container.read(files[0]) as first, container.read(files[-1]) as last:
+            ends = (first[0], last[len(last) - 1]) if len(first) and len(last) else (b"", b"")
+    except OmsError:
+        return False  # reading the grains reports what is wrong
+    return [sync_record(one) for one in ends] == ["head", "tail"]
+
+
 class Arrival:
     """Writes the grains of a file and merges the states that it claims.
 
     Args:
         context: the context of the store.
+        stop: raise the first refusal.
         allow_erased: also store grains that were erased before.
         trusted: believe the file that grains were verified.
     """
 
-    __slots__ = ("_allow_erased", "_context", "_since", "_trusted")
-
-    def __init__(self, context: Context, *, allow_erased: bool, trusted: bool = False) -> None:
+    def __init__(
+        self, context: Context, *, stop: bool, allow_erased: bool, trusted: bool = False
+    ) -> None:
         self._context = context
+        self.stop = stop
         self._allow_erased = allow_erased
         self._trusted = trusted
         with context.storage.read() as reader:
             self._since = None if trusted else reader.last_seq()
 
-    def put(self, grains: list[bytes]) -> Put:
-        """Store grains in one transaction."""
-        report = put_many(
-            self._context,
-            grains,
-            errors="collect",
-            batch_size=len(grains),
-            allow_erased=self._allow_erased,
+    def take(self, batches: Batches, claims: States, refused: list[ItemError]) -> ImportReport:
+        """Write grains, and merge the claims about them; ``refused`` was refused before."""
+        if self.stop and refused:
+            raise refused[0].error
+        named = {by for claim in claims.values() if (by := claim.get("superseded_by")) is not None}
+        replacing: dict[str, list[bytes]] = {}
+        stored = duplicates = unproven = passed_over = 0
+        for positions, grains in batches:
+            if records := {i for i, one in enumerate(grains) if is_sync_record(one)}:
+                passed_over += len(records)
+                kept = [i for i in range(len(grains)) if i not in records]
+                positions, grains = [positions[i] for i in kept], [grains[i] for i in kept]
+            if named:
+                positions, grains = _set_apart(positions, grains, named, replacing)
+            if not grains:
+                continue
+            put = put_many(
+                self._context,
+                grains,
+                errors="collect",
+                batch_size=len(grains),
+                allow_erased=self._allow_erased,
+            )
+            stored, duplicates = stored + put.stored, duplicates + put.duplicates
+            unproven += _unproven(self._context, grains, put.addresses)
+            refused += [ItemError(positions[item.index], None, item.error) for item in put.errors]
+            if self.stop and put.errors:
+                self._merge_all(claims, replacing)  # or superseded grains would stay current
+                raise put.errors[0].error
+        merged = self._merge_all(claims, replacing)
+        kept_out = {address for address, _ in merged.refused} | {c.address for c in merged.waiting}
+        held_back = {claims[address].get("superseded_by") for address in kept_out}
+        apart = sum(len(same) for new, same in replacing.items() if new not in held_back)
+        refused.sort(key=lambda item: item.index)
+        return ImportReport(
+            stored + merged.stored,
+            duplicates + max(0, apart - merged.stored),
+            refused,
+            len(claims),
+            merged.taken,
+            merged.refused,
+            len(merged.waiting),
+            unproven + merged.unproven,
+            passed_over,
         )
-        unproven = _unproven(self._context, grains, report.addresses)
-        return Put(report.stored, report.duplicates, report.errors, unproven)
 
-    def merge(self, claims: list[Claim]) -> Merged:
-        """Merge claims about grains in one transaction."""
-        coming = state_merge.claimed_grains(claims, self._context.settings.resolver)
+    def _merge_all(self, claims: States, apart: Mapping[str, list[bytes]]) -> Merged:
+        """Merge the claims, repeatedly while a waiting one could be merged."""
+        waiting = [
+            Claim(
+                address,
+                (by := state.get("superseded_by")),
+                state.get("verification_status", "unverified"),
+                tuple(apart.get(by, ())) if by is not None else (),
+            )
+            for address, state in claims.items()
+        ]
+        stored = taken = unproven = 0
+        refused: list[tuple[str, OmsError]] = []
+        while True:
+            before, source = len(waiting), iter(waiting)
+            waiting = []
+            while batch := list(islice(source, _CLAIMS)):
+                merged = self._merge(batch)
+                stored, taken = stored + merged.stored, taken + merged.taken
+                unproven += merged.unproven
+                refused += merged.refused
+                waiting += merged.waiting
+            if len(waiting) in (0, before):
+                return Merged(stored, taken, refused, waiting, unproven)
+
+    def _merge(self, claims: list[Claim]) -> Merged:
+        """Merge some claims in one transaction."""
+        context = self._context
+        coming = state_merge.claimed_grains(claims, context.settings.resolver)
 
         def work(writer: Writer) -> Merged:
             return state_merge.merge_claims(
                 writer,
-                self._context.settings,
+                context.settings,
                 claims,
                 coming.split(coming.given),
-                partial(self._note, writer),
+                partial(context.note, writer, reason_code="import"),
                 allow_erased=self._allow_erased,
                 trusted=self._trusted,
                 since=self._since,
             )
 
-        return write_grains(self._context, coming.given, work, allow_erased=self._allow_erased)
+        return write_grains(context, coming.given, work, allow_erased=self._allow_erased)
 
-    def _note(self, writer: Writer, operation: str, digests: list[bytes]) -> None:
-        self._context.note(writer, operation, digests, reason_code="import")
+
+def _set_apart(
+    positions: list[int], grains: list[bytes], named: set[Any], apart: dict[str, list[bytes]]
+) -> tuple[list[int], list[bytes]]:
+    """Separate grains that must supersede, if a claim says which grain."""
+    kept = []
+    blobs = [blob_of(grain) for grain in grains]
+    marked = superseding(blobs)
+    for i, blob in enumerate(blobs):
+        if i in marked and (address := sha256(blob).hexdigest()) in named:
+            apart.setdefault(address, []).append(grains[i])
+        else:
+            kept.append(i)
+    return [positions[i] for i in kept], [grains[i] for i in kept]
 
 
 def _unproven(context: Context, grains: list[bytes], addresses: list[str | None]) -> int:
@@ -294,24 +406,3 @@ def _unproven(context: Context, grains: list[bytes], addresses: list[str | None]
             if seq is not None
             for one in signatures.signatures(reader, seq)
         )
-
-
-def sound(entries: list[ScannedBlob]) -> list[Numbered]:
-    """Return the numbers and blobs of a page; raises for a damaged one."""
-    for entry in entries:
-        if not entry.sound:
-            raise damaged(entry)
-    return [(entry.seq, entry.blob) for entry in entries]
-
-
-def in_envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:
-    """Return a grain as a file has it: its blob, or one envelope per signer."""
-    if not blob[1] & SIGNED_BIT:
-        return [blob]
-    found = signatures.signatures(reader, seq)
-    first = signatures.by_signer(found)
-    if first is None:
-        if reader.blob_at(seq) is None:  # it was removed meanwhile
-            return []
-        raise IntegrityError("a stored grain has the signed bit but no signature")
-    return [first.envelope, *(one.envelope for one in found if one is not first)]

@@ -34,8 +34,8 @@ from omsgrain.store.arrow import (
     with_past,
 )
 from omsgrain.store.context import StorePart
-from omsgrain.store.mg_files import Arrival, export_plan, note_export
-from omsgrain.store.state_merge import ImportReport, take_in
+from omsgrain.store.export_filter import export_plan, note_export
+from omsgrain.store.mg_files import Arrival, Batches, ImportReport
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -273,24 +273,21 @@ class Parquet(StorePart):
             OmsError: with "raise", the first rejected grain; the grains before it stay.
             UnsupportedError: pyarrow is not installed.
         """
-        arrival = Arrival(self._context, allow_erased=allow_erased)
-        stop = stops(errors)
+        arrival = Arrival(self._context, stop=stops(errors), allow_erased=allow_erased)
         bad: dict[int, OmsError] = {}
         claims: dict[str, dict[str, Any]] = {}
         first = 0
         for rows in read_file(path):
             bad.update((first + i, error) for i, error in rows.wrong.items())
-            if stop and bad:
+            if arrival.stop and bad:
                 raise bad[min(bad)]
             claims.update(rows.states)
             first += len(rows.grains)
         refused = [ItemError(i, None, error) for i, error in sorted(bad.items())]
-        return take_in(_batches(path, bad), claims, refused, arrival.put, arrival.merge, stop=stop)
+        return arrival.take(_batches(path, bad), claims, refused)
 
 
-def _batches(
-    path: str | os.PathLike[str], bad: Container[int]
-) -> Iterator[tuple[list[int], list[bytes]]]:
+def _batches(path: str | os.PathLike[str], bad: Container[int]) -> Batches:
     first = 0
     for rows in read_file(path):
         positions: list[int] = []

@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from omsgrain.store.graph import GrainGraph
     from omsgrain.store.holds import Holds
     from omsgrain.store.maintenance import Maintenance
+    from omsgrain.store.mg_files import ImportReport
     from omsgrain.store.parquet import Parquet
     from omsgrain.store.privacy.privacy import Privacy
     from omsgrain.store.reviews import Reviews
-    from omsgrain.store.state_merge import ImportReport
     from omsgrain.store.trust import GrainTrust
     from omsgrain.store.vectors import Vectors
     from omsgrain.store.write import Item, PutReport
@@ -517,15 +517,7 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import mg_files
 
-        return mg_files.export_mg(
-            self._context,
-            path,
-            codec=codec,
-            seekable=seekable,
-            sort=sort,
-            purpose=purpose,
-            **filters,
-        )
+        return mg_files.export_mg(self._context, path, codec, seekable, sort, purpose, filters)
 
     def import_mg(
         self,
@@ -561,12 +553,7 @@ class GrainStore(StorePart):
         from omsgrain.store import mg_files
 
         return mg_files.import_mg(
-            self._context,
-            path,
-            errors=errors,
-            allow_erased=allow_erased,
-            adapt=adapt,
-            trust_state_from=trust_state_from,
+            self._context, path, errors, allow_erased, adapt, trust_state_from
         )
 
     def to_arrow(

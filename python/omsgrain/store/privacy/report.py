@@ -293,14 +293,16 @@ class SubjectReport:
             codec: "none", "zstd" or "lz4".
             seekable: compress in frames of about 1 MiB.
         """
-        from omsgrain.store.state_merge import export_mg
+        from omsgrain import container
 
         states: dict[str, Mapping[str, Any]] = {}
         for one in self.grains():
             if state := export_filter.manifest_entry(one.state):
                 states[_core.address(one.grain.blob)] = self._named_plainly(state)
         grains = (blob for _, blobs in self._pages(with_bytes=True) for blob in blobs)
-        return export_mg(path, grains, states, codec=codec, seekable=seekable, sort=False)
+        return container.write(
+            path, grains, manifest=states, codec=codec, seekable=seekable, check=False
+        )
 
     def _named_plainly(self, state: dict[str, Any]) -> dict[str, Any]:
         """Return the state with the plain address of the superseding grain, as the file has it."""
