@@ -18,9 +18,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.query.filters import Filters
 from omsgrain.query.query import Page, iterate
-from omsgrain.query.walk import QueryContext
-from omsgrain.storage.base import Reader, Which
-from omsgrain.storage.scan import entries, placed
+from omsgrain.storage.base import Reader, Which, entries
 from omsgrain.storage.tables import Table
 from omsgrain.store.context import context_of
 from support.query_stores import (
@@ -97,7 +95,7 @@ class Counting:
         return self.reader.grain(seq)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, og.Grain]]:
-        return placed(self.grain, places)
+        return Reader.grains_at(cast("Reader", self), places)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         self.states += 1
@@ -302,7 +300,7 @@ def test_iter_query_holds_no_snapshot_and_no_stale_place(store: og.GrainStore) -
 def test_iter_query_reads_by_and_by(big: og.GrainStore) -> None:
     opened = 0
 
-    def read() -> AbstractContextManager[QueryContext]:
+    def read() -> AbstractContextManager[Reader]:
         nonlocal opened
         opened += 1
         return context_of(big).storage.read()
@@ -322,7 +320,7 @@ def test_iter_query_reads_by_size(tmp_path: Path) -> None:
     with opened("memory", tmp_path) as store:
         store.put_many([event(f"{n} " * 300_000, n) for n in range(12)])
 
-        def read() -> AbstractContextManager[QueryContext]:
+        def read() -> AbstractContextManager[Reader]:
             nonlocal opened_snapshots
             opened_snapshots += 1
             return context_of(store).storage.read()

@@ -235,7 +235,7 @@ OTHER = """
 import sys
 from hashlib import sha256
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.scan import pages
+from omsgrain.storage.base import pages
 store = LmdbStorage(sys.argv[1], readonly=sys.argv[2] == "r")
 snapshot = store.read()
 snapshot.__enter__()

@@ -11,8 +11,7 @@ from typing import Any, cast
 import omsgrain as og
 from omsgrain.query.filters import Filters
 from omsgrain.query.query import Page, run
-from omsgrain.query.walk import QueryContext
-from omsgrain.storage.base import Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import (
     PAST,
     GrainStatus,
@@ -62,7 +61,7 @@ def set_state(store: og.GrainStore, address: str, state: GrainStatus) -> None:
     context_of(store).storage.write(work)
 
 
-def ask(store: og.GrainStore | QueryContext, limit: int = 50, **asked: Any) -> Page:
+def ask(store: og.GrainStore | Reader, limit: int = 50, **asked: Any) -> Page:
     """Answer a query on a store, or on a snapshot."""
     options = ("order", "cursor", "count", "explain", "scan")
     given = {name: asked.pop(name) for name in options if name in asked}

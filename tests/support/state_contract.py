@@ -13,7 +13,7 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Storage, Writer
+from omsgrain.storage.base import Storage, Writer, pages
 from omsgrain.storage.records import (
     CONTESTED,
     RESTRICTED,
@@ -23,7 +23,6 @@ from omsgrain.storage.records import (
     pack,
     unpack,
 )
-from omsgrain.storage.scan import pages
 from omsgrain.storage.tables import (
     COUNTERS,
     EVENT,

@@ -21,8 +21,7 @@ from random import Random
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Reader, Storage, Writer
-from omsgrain.storage.scan import ScannedBlob, pages
+from omsgrain.storage.base import Reader, ScannedBlob, Storage, Writer, pages
 from support.state_contract import StateContract
 
 Pair = tuple[bytes, bytes]

@@ -12,8 +12,8 @@ from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_fo
 from omsgrain.grain import Grain
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
-from omsgrain.query.walk import Opened, QueryContext, Walk, is_opened
-from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS
+from omsgrain.query.walk import Opened, Walk, is_opened
+from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
 """Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
@@ -145,7 +145,7 @@ _FIRST = 16  # grains read for a first `next`
 
 
 def run(
-    terms: QueryContext,
+    terms: Reader,
     filters: Filters,
     *,
     order: Order = "newest",
@@ -192,7 +192,7 @@ def run(
     )
 
 
-def among(terms: QueryContext, asked: Conditions, *, scan: bool) -> QueryContext:
+def among(terms: Reader, asked: Conditions, *, scan: bool) -> Reader:
     """Choose the grains to look among: with the sealed ones that are open here, or without.
 
     Raises:
@@ -211,7 +211,7 @@ def among(terms: QueryContext, asked: Conditions, *, scan: bool) -> QueryContext
     return terms
 
 
-def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> QueryContext:
+def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> Reader:
     if asked.ranges:
         raise UnsupportedError(
             "the store has sealed grains, and of those only exact values and words can be asked",
@@ -229,7 +229,7 @@ def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> QueryContext:
 
 
 def iterate(
-    read: Callable[[], AbstractContextManager[QueryContext]],
+    read: Callable[[], AbstractContextManager[Reader]],
     filters: Filters,
     *,
     scan: bool = False,
@@ -239,7 +239,7 @@ def iterate(
 
 
 def _iterate(
-    read: Callable[[], AbstractContextManager[QueryContext]], asked: Conditions, scan: bool
+    read: Callable[[], AbstractContextManager[Reader]], asked: Conditions, scan: bool
 ) -> Iterator[Grain]:
     after: bytes | None = None
     most = _FIRST
@@ -252,7 +252,7 @@ def _iterate(
 
 
 def _page(
-    read: Callable[[], AbstractContextManager[QueryContext]],
+    read: Callable[[], AbstractContextManager[Reader]],
     asked: Conditions,
     scan: bool,
     after: bytes | None,

@@ -21,25 +21,12 @@ from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term
 from omsgrain.query.origin import origins
 from omsgrain.search.words import words_of
-from omsgrain.storage.base import Which
+from omsgrain.storage.base import Reader, Which, misplaced
 from omsgrain.storage.records import PAST, unpack
-from omsgrain.storage.scan import misplaced
-from omsgrain.storage.tables import SEQUENCE, STATES, Table
+from omsgrain.storage.tables import SEQUENCE, STATES
 
 
-class States(Protocol):
-    """The part of a snapshot that the tests need."""
-
-    def row(self, table: Table, key: bytes) -> bytes | None:
-        """A row of a plain table."""
-        ...
-
-    def is_past(self, seq: int) -> bool:
-        """Whether a grain is superseded, retracted or restricted."""
-        ...
-
-
-def holds(states: States, seq: int, grain: Grain, asked: Conditions) -> bool:
+def holds(states: Reader, seq: int, grain: Grain, asked: Conditions) -> bool:
     """Tell whether a grain with a sequence number is all that is asked; no list is read."""
     return (
         state_holds(states, seq, asked)
@@ -50,7 +37,7 @@ def holds(states: States, seq: int, grain: Grain, asked: Conditions) -> bool:
     )
 
 
-def state_holds(states: States, seq: int, asked: Conditions) -> bool:
+def state_holds(states: Reader, seq: int, asked: Conditions) -> bool:
     """Tell whether the state of a grain is what is asked; the grain itself is not read."""
     if not asked.stateful:
         return asked.current is None or states.is_past(seq) is not asked.current
@@ -131,54 +118,10 @@ _OPEN = 64  # lists that are walked at the same time
 _COUNTED = 16  # lists whose grains are counted at a time
 
 
-class QueryContext(States, Protocol):
-    """The part of a snapshot that a query needs."""
-
-    def count(self) -> int:
-        """How many grains there are."""
-        ...
-
-    def term_count(self, key: bytes, which: Which = "all") -> int:
-        """How many grains have the term; at least so many as can be seen."""
-        ...
-
-    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        """The same of many terms."""
-        ...
-
-    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        """Whether the grain at a place has the term."""
-        ...
-
-    def expect_places(
-        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
-    ) -> None:
-        """Told what will be asked of the places that are walked next."""
-        ...
-
-    def places(
-        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
-    ) -> Iterator[bytes]:
-        """The grains that have the term, in order, from behind a place."""
-        ...
-
-    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        """The terms whose keys have a prefix, sorted."""
-        ...
-
-    def grain(self, seq: int) -> Grain | None:
-        """The grain with a sequence number."""
-        ...
-
-    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """The grains at some places, those that are there."""
-        ...
-
-
 class Opened(Protocol):
     """A snapshot in which sealed grains are open."""
 
-    inner: QueryContext
+    inner: Reader
 
     @property
     def users(self) -> int:
@@ -189,7 +132,7 @@ class Opened(Protocol):
         """Whether there are any."""
         ...
 
-    def narrowed(self, user_id: str | None, words: Iterable[str]) -> QueryContext:
+    def narrowed(self, user_id: str | None, words: Iterable[str]) -> Reader:
         """The same, with the sealed grains of one user only, or with those words."""
         ...
 
@@ -233,7 +176,7 @@ class Walk:
         "tested",
     )
 
-    def __init__(self, terms: QueryContext, asked: Conditions, newest: bool) -> None:
+    def __init__(self, terms: Reader, asked: Conditions, newest: bool) -> None:
         self.rows = 0
         self.blobs = 0
         self.passed = 0
@@ -461,7 +404,7 @@ def lists_beside(asked: Conditions) -> list[Term]:
     ]
 
 
-def there(terms: QueryContext, lists: Sequence[Term], which: Which) -> list[Term]:
+def there(terms: Reader, lists: Sequence[Term], which: Which) -> list[Term]:
     counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
     return [one for one, count in zip(lists, counts, strict=True) if count]
 

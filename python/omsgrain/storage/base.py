@@ -2,8 +2,8 @@
 """The interface of a storage: blobs under their 32-byte digests, in order.
 
 A digest is the SHA-256 of its blob. A storage may trust the given digest, or hash the blob.
-``GrainStore`` verifies before a put; ``Reader.named`` and ``scan.pages`` verify while reading. All
-reads and writes happen in transactions:
+``GrainStore`` verifies before a put; ``Reader.named`` and ``pages`` verify while reading. Reads
+and writes happen in transactions:
 
     with store.read() as reader:                # one snapshot; keep it short
         blob = reader.get(digest)
@@ -18,13 +18,25 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    NamedTuple,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    runtime_checkable,
+)
 
+from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import RangeError, SchemaError, number_found
-from omsgrain.grain import Grain
-from omsgrain.storage.tables import Kind, Table
+from omsgrain.errors import IntegrityError, RangeError, SchemaError, number_found
+from omsgrain.grain import Grain, stored_grain
+from omsgrain.storage.records import PAST
+from omsgrain.storage.tables import SEQUENCE, STATES, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
@@ -164,8 +176,12 @@ PAGE_BYTES = 4 << 20
 class Reader(Protocol):
     """A snapshot of the store: the commits up to one moment.
 
-    The moment is the opening of the snapshot or, for a store on a server, the first read.
+    The moment is the opening of the snapshot or, for a store on a server, the first read. The
+    storages derive their readers from this class, and override the methods that they can answer
+    faster.
     """
+
+    __slots__ = ()
 
     def count(self) -> int:
         """Return the number of grains."""
@@ -177,7 +193,8 @@ class Reader(Protocol):
 
     def get(self, digest: bytes) -> bytes | None:
         """Return the blob with a digest, or None."""
-        ...
+        seq = self.find([digest])[0]
+        return None if seq is None else self.blob_at(seq)
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the sequence number for each digest, or None if it is missing."""
@@ -205,7 +222,8 @@ class Reader(Protocol):
         The address is that of the stored blob. An encrypted grain is decrypted if the keys are
         here; otherwise only its header is readable.
         """
-        ...
+        blob = self.blob_at(seq)
+        return None if blob is None else stored(blob)
 
     def named(self, digest: bytes) -> Grain | None:
         """Return the grain at an address, verified by its hash; None if it is missing.
@@ -218,18 +236,30 @@ class Reader(Protocol):
             ErasedError: its key was destroyed.
             OmsError: the decrypted bytes are not a grain.
         """
-        ...
+        blob = self.get(digest)
+        if blob is None:
+            return None
+        grain = stored(blob)
+        if grain.address != digest.hex():
+            raise damaged_at(digest, grain.address)
+        return grain
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
         """Return the grains at some addresses, verified, up to the first that is absent."""
-        ...
+        grains: list[Grain | None] = []
+        for digest in digests:
+            grain = self.named(digest)
+            grains.append(grain)
+            if grain is None:
+                break
+        return grains
 
     def expect(self, digests: Sequence[bytes]) -> None:
         """Announce which grains will be read by their addresses, in this order.
 
         It affects only speed: a store on a server reads several at once.
         """
-        ...
+        return None
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
@@ -243,7 +273,7 @@ class Reader(Protocol):
             terms: the terms to look up for each grain.
             states: whether the state of each grain will be read.
         """
-        ...
+        return None
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         """Return the grains at some places of the index as ``grain`` does; skip missing ones.
@@ -251,7 +281,11 @@ class Reader(Protocol):
         Raises:
             IntegrityError: a grain does not belong to its place.
         """
-        ...
+        read = [(place, self.grain(int.from_bytes(place[12:], "big"))) for place in places]
+        found = [(place, grain) for place, grain in read if grain is not None]
+        if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
+            raise misplaced()
+        return found
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term, in one look-up; ``_core.term`` makes its key.
@@ -263,7 +297,7 @@ class Reader(Protocol):
 
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
         """Return how many grains have each term, as ``term_count`` does."""
-        ...
+        return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         """Return whether the grain at a place has a term, and is one of ``which``."""
@@ -288,7 +322,8 @@ class Reader(Protocol):
 
     def is_past(self, seq: int) -> bool:
         """Return whether a grain was superseded, retracted or restricted."""
-        ...
+        row = self.row(STATES, SEQUENCE.pack(seq))
+        return bool(row and row[0] & PAST)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key in a table of life STATE, or None."""
@@ -299,7 +334,7 @@ class Reader(Protocol):
 
         For a store on a server, this is one round trip.
         """
-        ...
+        return {key: value for key in keys if (value := self.row(table, key)) is not None}
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
@@ -490,3 +525,79 @@ class Storage(Protocol):
     def close(self) -> None:
         """Close the store. A second call does nothing."""
         ...
+
+
+class ScannedBlob(NamedTuple):
+    """A blob of a scan.
+
+    Attributes:
+        seq: its sequence number.
+        digest: SHA-256 of the blob as it was read.
+        blob: the bytes.
+        sound: whether the digest has this number in the store; if not, bytes are damaged.
+    """
+
+    seq: int
+    digest: bytes
+    blob: bytes
+    sound: bool
+
+
+def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
+    """Yield pages of all current blobs, and hash each blob.
+
+    Each page is a snapshot of its own, closed before the page is yielded. So a long scan does not
+    keep old pages of the file, and the caller may write. Blobs stored meanwhile are left out, so
+    that the scan ends.
+    """
+    with store.read() as reader:
+        last = reader.last_seq()
+    while after < last:
+        with store.read() as reader:
+            rows = [row for row in reader.page(after) if row[0] <= last]
+            digests = [sha256(blob).digest() for _, blob in rows]
+            found = reader.find(digests)
+        if not rows:
+            return
+        yield [
+            ScannedBlob(seq, digest, blob, seq == known)
+            for (seq, blob), digest, known in zip(rows, digests, found, strict=True)
+        ]
+        after = rows[-1][0]
+
+
+def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
+    for page in pages(store, after):
+        for entry in page:
+            if not entry.sound:
+                raise damaged(entry)
+            yield entry
+
+
+def damaged(entry: ScannedBlob) -> IntegrityError:
+    return IntegrityError(
+        f"the bytes stored under sequence number {entry.seq} are damaged",
+        found=entry.digest.hex(),
+    )
+
+
+def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
+    rows = list(islice(writer.rows(table, prefix=prefix), most))
+    for key, _ in rows:
+        writer.set_row(table, key, None)
+    return len(rows)
+
+
+def stored(blob: bytes) -> Grain:
+    """Make the grain of a stored blob; its fields are decoded on demand."""
+    return stored_grain(blob, _core.address(blob))
+
+
+def damaged_at(digest: bytes, found: str) -> IntegrityError:
+    """Make the error for bytes that do not match their digest."""
+    return IntegrityError("the stored bytes are damaged", expected=digest.hex(), found=found)
+
+
+def misplaced() -> IntegrityError:
+    """Make the error for a grain that does not belong to its place in the index."""
+    return IntegrityError("a stored grain or its index row is damaged")

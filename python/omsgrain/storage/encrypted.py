@@ -37,9 +37,10 @@ from omsgrain.storage.base import (
     StoreStats,
     Which,
     Writer,
+    damaged_at,
+    stored,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.scan import damaged_at, named_each, placed, stored
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ _COUNTED = 4_096  # rows of a blind list to count; an estimate needs no more
 _KEY = NUMBER + TOKEN
 
 
-class DecryptingReader:
+class DecryptingReader(Reader):
     """A snapshot in which encrypted grains are decrypted."""
 
     def __init__(
@@ -101,10 +102,6 @@ class DecryptingReader:
 
     def last_seq(self) -> int:
         return self.inner.last_seq()
-
-    def get(self, digest: bytes) -> bytes | None:
-        seq = self.find([digest])[0]
-        return None if seq is None else self.inner.blob_at(seq)
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the number of each grain by its stored or plain address."""
@@ -175,7 +172,7 @@ class DecryptingReader:
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
         self.inner.expect(digests)
-        return named_each(self.named, digests)
+        return super().named_many(digests)
 
     def expect(self, digests: Sequence[bytes]) -> None:
         self.inner.expect(digests)
@@ -184,9 +181,6 @@ class DecryptingReader:
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
     ) -> None:
         self.inner.expect_places(grains, terms, states)
-
-    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        return placed(self.grain, places)
 
     def keys_of(self, seq: int) -> UserKeys:
         number = blind_index.key_of(self.inner, seq)

@@ -15,7 +15,6 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from omsgrain.errors import StoreError, UnsupportedError
-from omsgrain.grain import Grain
 from omsgrain.storage.base import (
     PAGE_BYTES,
     PAGE_GRAINS,
@@ -28,10 +27,11 @@ from omsgrain.storage.base import (
     StoreStats,
     Which,
     Writer,
+    dropped,
+    pages,
 )
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.records import PAST, forget
-from omsgrain.storage.scan import dropped, named_each, pages, placed, stored, verified
+from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -39,7 +39,6 @@ from omsgrain.storage.tables import (
     EVENTS,
     LONGEST_KEY,
     SEQUENCE,
-    STATES,
     TABLES,
     Kind,
     Table,
@@ -257,7 +256,7 @@ def _tables() -> _Tables:
     return {table: MvccTable() for table in TABLES}
 
 
-class _MemoryReader:
+class _MemoryReader(Reader):
     """Rows as of the last commit before the snapshot."""
 
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
@@ -271,10 +270,6 @@ class _MemoryReader:
 
     def last_seq(self) -> int:
         return self.head.last_seq
-
-    def get(self, digest: bytes) -> bytes | None:
-        seq = self.find([digest])[0]
-        return None if seq is None else self.blob_at(seq)
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         rows = [self.row(ADDRESSES, digest) for digest in digests]
@@ -294,40 +289,11 @@ class _MemoryReader:
     def blob_at(self, seq: int) -> bytes | None:
         return self.row(BLOBS, SEQUENCE.pack(seq))
 
-    def grain(self, seq: int) -> Grain | None:
-        blob = self.blob_at(seq)
-        return None if blob is None else stored(blob)
-
-    def named(self, digest: bytes) -> Grain | None:
-        blob = self.get(digest)
-        return None if blob is None else verified(digest, blob)
-
-    def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        return named_each(self.named, digests)
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Nothing to do."""
-
-    def expect_places(
-        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
-    ) -> None:
-        """Nothing to do."""
-
-    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        return placed(self.grain, places)
-
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
 
-    def is_past(self, seq: int) -> bool:
-        row = self.row(STATES, SEQUENCE.pack(seq))
-        return bool(row and row[0] & PAST)
-
     def term_count(self, key: bytes, which: Which = "all") -> int:
         return sum(part.count(key, low, high) for part, low, high in self._parts())
-
-    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         return self._is_seen(place, which) and any(
@@ -360,9 +326,6 @@ class _MemoryReader:
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self._tables[table].get(key, self._commit)
-
-    def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        return {key: value for key in keys if (value := self.row(table, key)) is not None}
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""

@@ -17,9 +17,8 @@ from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 from omsgrain.grain import Grain, _json_bytes, bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import signatures
-from omsgrain.storage.base import Reader
+from omsgrain.storage.base import Reader, pages
 from omsgrain.storage.records import PAST, GrainStatus, unpack
-from omsgrain.storage.scan import pages
 from omsgrain.storage.tables import COUNTERS, MARK, SEQUENCE, STATES, Table, counter_of
 from omsgrain.store.export_filter import Leavers, Numbered, chosen_pages, leavers_for, sound
 

@@ -15,10 +15,9 @@ from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.query import query as queries
 from omsgrain.storage import erasure_queue
-from omsgrain.storage.base import Reader
+from omsgrain.storage.base import Reader, ScannedBlob, damaged, pages
 from omsgrain.storage.records import RESTRICTED as RESTRICTED_BIT
 from omsgrain.storage.records import GrainStatus
-from omsgrain.storage.scan import ScannedBlob, damaged, pages
 from omsgrain.storage.tables import HOLDS, MARK, SEQUENCE, STATES
 from omsgrain.store.lifecycle import status
 

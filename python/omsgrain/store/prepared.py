@@ -26,9 +26,8 @@ from omsgrain.errors import (
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
-from omsgrain.storage.base import Writer
+from omsgrain.storage.base import Writer, stored
 from omsgrain.storage.blind_index import BlindEntry
-from omsgrain.storage.scan import stored
 from omsgrain.storage.tables import PLAIN, SEQUENCE, SIGNED
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage.base import PAGE_GRAINS
-from omsgrain.storage.scan import ScannedBlob, damaged, entries, pages, stored
+from omsgrain.storage.base import PAGE_GRAINS, ScannedBlob, damaged, entries, pages, stored
 from omsgrain.storage.tables import (
     DELETED,
     EMBEDDED,

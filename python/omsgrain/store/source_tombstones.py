@@ -22,8 +22,7 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.source import KEY, Source
 from omsgrain.header import COMPRESSED_BIT
 from omsgrain.storage import tombstones
-from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.scan import stored
+from omsgrain.storage.base import Reader, Writer, stored
 
 TEXT: Final = "text"
 """In place of a kind: the name is the SHA-256 of a text in hex, for every format."""

@@ -14,14 +14,13 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Writer
+from omsgrain.storage.base import Writer, pages
 from omsgrain.storage.lmdb.commit_queue import PendingWrite
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres import storage as turns
 from omsgrain.storage.postgres import writer as counting
 from omsgrain.storage.postgres.storage import Commits
 from omsgrain.storage.postgres.writer import PostgresWriter, TermCounts
-from omsgrain.storage.scan import pages
 from support.paths import TESTS
 from support.small_grains import facts, put, retract, split
 from support.store_contract import put as put_pairs

@@ -14,11 +14,17 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.grain import Grain, stored_grain, stored_grains
-from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
+from omsgrain.storage.base import (
+    PAGE_BYTES,
+    PAGE_GRAINS,
+    Reader,
+    Which,
+    damaged_at,
+    misplaced,
+)
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import damaged_at, misplaced, named_each
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -65,7 +71,7 @@ class LmdbHead(NamedTuple):
     watermark: int = 0
 
 
-class TermReader:
+class TermReader(Reader):
     """The index as one transaction sees it."""
 
     __slots__ = ("_plain", "_tables", "_txn", "_whole", "head", "memtable")
@@ -376,10 +382,7 @@ class LmdbReader(TermReader):
                 found = _core.blobs_at([row for row in rows if row is not None], digests, MARK)
                 if found is not None:
                     return [*stored_grains(found)]
-        return named_each(self.named, digests)  # which says what is wrong, and of which
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Nothing to do: each is a look-up in memory."""
+        return super().named_many(digests)  # which says what is wrong, and of which
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False

@@ -14,10 +14,10 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
+from omsgrain.storage.base import dropped
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
 from omsgrain.storage.records import forget
-from omsgrain.storage.scan import dropped
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,

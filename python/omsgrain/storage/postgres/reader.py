@@ -11,22 +11,20 @@ import psycopg
 from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain, stored_grain
-from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Which
+from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, misplaced
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Prefetch
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
-from omsgrain.storage.records import PAST
-from omsgrain.storage.scan import misplaced, named_each, stored, verified
-from omsgrain.storage.tables import SEQUENCE, STATES, Table
+from omsgrain.storage.tables import STATES, Table
 
 _ROWS = 16, 512  # rows of a table to read at a time, at first and at most
 _PLACES_A_PAGE = 16, 1_024  # the same for places
 _KEYS = 16, 256  # the same for terms
 
 
-class PostgresReader:
+class PostgresReader(Reader):
     """Reads in one transaction, which begins with the first read in the same round trip."""
 
     def __init__(self, database: Database, store_id: int) -> None:
@@ -146,17 +144,9 @@ class PostgresReader:
         blob: bytes | None = self.one(sql.BLOB, seq) if seq < sql.BEYOND else None
         return blob
 
-    def grain(self, seq: int) -> Grain | None:
-        blob = self.blob_at(seq)
-        return None if blob is None else stored(blob)
-
-    def named(self, digest: bytes) -> Grain | None:
-        blob = self.get(digest)
-        return None if blob is None else verified(digest, blob)
-
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
         self.expect(digests)
-        return named_each(self.named, digests)
+        return super().named_many(digests)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         numbers = [int.from_bytes(place[12:], "big") for place in places]
@@ -247,10 +237,6 @@ class PostgresReader:
             text, prefix, limit = sql.keys(which, first=False), rows[-1][0], min(4 * limit, most)
 
     # --- rows -----------------------------------------------------------------------------------
-
-    def is_past(self, seq: int) -> bool:
-        row = self.row(STATES, SEQUENCE.pack(seq))
-        return bool(row and row[0] & PAST)
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         if self._ahead is not None and table is STATES:
