@@ -28,7 +28,6 @@ from omsgrain.interchange.parse import (
 )
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.store.context import context_of
 from omsgrain.store.export_filter import SHARING
 from omsgrain.store.import_batch import (
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
 JUSTIFICATION: Final = "a document with another version of it was imported"
 """The justification of a supersession, for policies that require one."""
 _GONE: Final = ""  # in place of the address of a record that is not stored
+_PAGE: Final = 256
+"""Grains that are read in one snapshot."""
 _TRIES: Final = 100  # plans of an atomic import, if another writer is faster each time
 
 
@@ -126,15 +127,15 @@ def natives(
     found: dict[str, str] = {}
     if not hashes:
         return found
-
-    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
-        hash_ = hash_of(grain, format, user_id)
-        if hash_ in hashes and hash_ is not None:
-            found.setdefault(hash_, grain.address)
-
-    memory = UserMemory(store, user_id)
-    for _ in memory.each(memory.seqs, look, strict=False):
-        pass
+    context = context_of(store)
+    with open_sources(context, user_id) as snapshot:
+        seqs = snapshot.current()
+    for start in range(0, len(seqs), _PAGE):
+        with open_sources(context, user_id) as snapshot:
+            for one in snapshot.at(seqs[start : start + _PAGE]):
+                hash_ = hash_of(one.grain, format, user_id)
+                if one.current and hash_ is not None and hash_ in hashes:
+                    found.setdefault(hash_, one.address)
     return found
 
 

@@ -7,6 +7,7 @@ up many together, and a user without grains costs a single look-up.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
@@ -18,7 +19,7 @@ from omsgrain.errors import KeyMissingError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query.origin import origins as names_of
 from omsgrain.storage.base import Reader, Which
-from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
+from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
 from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
@@ -117,6 +118,24 @@ class SourceSnapshot:
                 seq = _seq(row[NUMBER + TOKEN :])  # only the time of a place is masked
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
+
+    def current(self) -> array[int]:
+        """Return the sequence numbers of all current grains of the user.
+
+        Raises:
+            KeyMissingError: the store has sealed grains, and was opened without keys.
+        """
+        check_keys(self._reader)
+        places = self._plain.places(self._user, None, False, "current")
+        found = array("Q", map(_seq, places))
+        if self._keys is not None:
+            sealed = seqs_of(self._plain, self._keys.number)
+            found.extend(seq for seq in sealed if not self._plain.is_past(seq))
+        return found
+
+    def at(self, seqs: Iterable[int]) -> Iterator[SourcedGrain]:
+        """Yield the user's grains with these sequence numbers."""
+        return (one for one in map(self._own, seqs) if one is not None)
 
     def get(self, address: str) -> SourcedGrain | None:
         """Return one of the user's grains by its stored or its plain address."""
