@@ -156,7 +156,7 @@ class Robot:
 
     def open(self, failing: float) -> og.GrainStore:
         """Open its store."""
-        below: Any = Fragile(LmdbStorage(self.path, durability="relaxed"), self.random, failing)
+        below: Any = Fragile(LmdbStorage(self.path, durable=False), self.random, failing)
         return og.GrainStore(below, Settings(actor=f"robot-{self.number}", count_access=False))
 
     def work(self, hub: og.GrainStore, new: int, loss: float) -> None:
@@ -254,7 +254,7 @@ def simulate(
     start = time.perf_counter()
     fleet = [Robot(n, directory / f"robot-{n}", failing) for n in range(robots)]
     shared: set[str] = set()
-    below = LmdbStorage(directory / "hub", durability="relaxed")
+    below = LmdbStorage(directory / "hub", durable=False)
     with og.GrainStore(below, Settings(actor="hub", count_access=False)) as hub:
         for turn in range(rounds):
             rule = og.Belief(

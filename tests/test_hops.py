@@ -145,7 +145,7 @@ CEILINGS: dict[str, tuple[Callable[[og.GrainStore], Trace], int]] = {
     "store.delete": (delete, 13),
     "store.privacy.erase": (erase, 24),
 }
-HTTP_IMPORT, CLI_IMPORT = 32, 45
+HTTP_IMPORT, CLI_IMPORT = 32, 39
 """Two more than there are: a thread may write the index meanwhile."""
 
 

@@ -37,7 +37,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex]
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
+    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
     yield store
     store.close()
 

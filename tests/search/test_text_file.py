@@ -36,7 +36,7 @@ def index() -> Iterator[SqliteTextIndex]:
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
+    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
     yield store
     store.close()
 

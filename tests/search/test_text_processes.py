@@ -20,7 +20,7 @@ from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durability="relaxed")
+    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
     yield store
     store.close()
 

@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     yield store
     store.close()
 
@@ -256,7 +256,7 @@ def test_the_map_grows_inside_a_shared_commit(
     path: Path, monkeypatch: pytest.MonkeyPatch, commits: list[int]
 ) -> None:
     monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     together = Together(store)
     pairs = [pair(Random(n).randbytes(50_000)) for n in range(30)]
     for n, one in enumerate(pairs):

@@ -158,7 +158,7 @@ def test_no_byte_of_removed_grains(path: Path, store: LmdbStorage) -> None:
 
 
 def test_relaxed_and_an_empty_store(path: Path) -> None:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     store.compact()
     pairs = blobs(30)
     put(store, *pairs)
@@ -298,12 +298,12 @@ def test_the_other_process_compacts(path: Path, store: LmdbStorage) -> None:
 
 def test_all_at_once(path: Path) -> None:
     """Another process and two threads put while this one compacts again and again."""
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     code = """
         import sys
         from hashlib import sha256
         from omsgrain.storage.lmdb.storage import LmdbStorage
-        store = LmdbStorage(sys.argv[1], durability="relaxed")
+        store = LmdbStorage(sys.argv[1], durable=False)
         print("ready", flush=True)
         sys.stdin.readline()
         for n in range(150):

@@ -74,9 +74,9 @@ def quiet_of(store: LmdbStorage) -> IdleFlush:
     return found
 
 
-@pytest.mark.parametrize("durability", ["commit", "relaxed"])
-def test_a_quiet_moment(path: Path, durability: str) -> None:
-    store = LmdbStorage(path, durability=durability)  # type: ignore[arg-type]
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_quiet_moment(path: Path, durable: bool) -> None:
+    store = LmdbStorage(path, durable=durable)
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST))
     assert store.stats().watermark == 0
@@ -93,7 +93,7 @@ def test_a_quiet_moment(path: Path, durability: str) -> None:
 
 
 def test_while_others_write_it_is_not_quiet(path: Path) -> None:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST))
     for seed in range(2, 5):
@@ -109,7 +109,7 @@ def test_while_others_write_it_is_not_quiet(path: Path) -> None:
 
 
 def test_a_few_grains_are_not_worth_it(path: Path) -> None:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     moments = Moments(quiet_of(store))
     put(store, *make_pairs(LEAST - 1))
     moments.begun()
@@ -125,7 +125,7 @@ def test_a_few_grains_are_not_worth_it(path: Path) -> None:
 
 
 def test_an_error_is_left_for_the_next_time(path: Path) -> None:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     moments = Moments(quiet_of(store))
     inner = moments._flush
 
@@ -169,7 +169,7 @@ def test_no_thread_before_the_first_write(path: Path) -> None:
 
 def test_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memtable, "PAUSE", 0.001)
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     flushed = threading.Event()
     watched = quiet_of(store)
     inner = watched._flush
@@ -199,13 +199,13 @@ def test_a_fork_beside_it(path: Path) -> None:
         def await_flush(store, least):
             while store.stats().watermark < least:
                 pass
-        store = LmdbStorage(sys.argv[1], durability="relaxed")
+        store = LmdbStorage(sys.argv[1], durable=False)
         for round in range(5):
             put(store, 1_000 * round)
             child = os.fork()
             if not child:
                 assert threading.active_count() == 1
-                again = LmdbStorage(sys.argv[1], durability="relaxed")
+                again = LmdbStorage(sys.argv[1], durable=False)
                 put(again, 1_000 * round + 500)
                 await_flush(again, 600 * round + 600)
                 again.close()

@@ -70,7 +70,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def store(path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     yield store
     store.close()
 
@@ -186,7 +186,7 @@ def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStorage) -> Non
 
 def test_it_is_there_after_reopening(path: Path) -> None:
     grains = facts(6)
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     put(store, *grains)
     retract(store, 1)
     store.flush()
@@ -194,7 +194,7 @@ def test_it_is_there_after_reopening(path: Path) -> None:
     remove(store, 3)
     store.write(lambda writer: writer.event(HELD, 2, grains[1][0]))
     store.close()
-    store = LmdbStorage(path, durability="relaxed")
+    store = LmdbStorage(path, durable=False)
     with store.read() as reader:
         assert split(reader) == ([4, 5, 6], [1, 2])
         assert (reader.last_seq(), reader.head.watermark) == (8, 8)
@@ -366,4 +366,4 @@ def test_against_a_model(kind: str, tmp_path: Path, request: pytest.FixtureReque
         if kind == "memory":
             walk(MemoryStorage, False, Random(seed))
         else:
-            walk(partial(LmdbStorage, path, durability="relaxed"), True, Random(seed))
+            walk(partial(LmdbStorage, path, durable=False), True, Random(seed))

@@ -29,7 +29,6 @@ from omsgrain.cli.command import (
     store_argument,
     trust_option,
 )
-from omsgrain.cli.console import progress
 from omsgrain.cli.open import (
     actor_option,
     open_store,
@@ -309,7 +308,6 @@ def _import_bundle(
     new, dry_run = not location_of(store).exists(), given["dry_run"]
     try:
         with (
-            progress(None, "records", as_json),
             open_bundle(file, trusted, scan=new) as (bundle, checked),
             _target(store, actor, dry_run=dry_run) as grains,
         ):
@@ -371,10 +369,9 @@ def _import_document(
     known: dict[str, Any] = {"format": format if secret is None else "mif1"}
     known |= {} if secret is None else {"passphrase": secret}
     known |= {} if mode is None else {"mode": mode}
-    with progress(None, "records", as_json):
-        came = read_document(file, user, trusted, **known)
-        with _target(store, actor, dry_run=given["dry_run"]) as grains:
-            report = import_document(grains, came, **given)
+    came = read_document(file, user, trusted, **known)
+    with _target(store, actor, dry_run=given["dry_run"]) as grains:
+        report = import_document(grains, came, **given)
     if as_json:
         output.emit(report.to_dict())
     else:

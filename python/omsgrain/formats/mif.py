@@ -33,7 +33,7 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.json_text import Style, digest, of_bytes, pieces
 from omsgrain.formats.problems import DocumentFindings, Problem, Verdict
-from omsgrain.formats.records import Record, RecordTable, object_of, text_of
+from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
 from omsgrain.formats.schema import DocumentChecker, SchemaRule
 from omsgrain.formats.source import Get, getter
 from omsgrain.grain import Grain
@@ -316,7 +316,7 @@ class VersionedMif(Mif):
             warnings = (*warnings, Problem("owner_not_kept", where, says))
         made = gathered(self.table, found.records, owner, self.vector)
         when = text_of(around, "created_at")
-        created_at = times.of_grain(None if when is None else times.parse(when, floating=True))
+        created_at = 0 if when is None else created_at_of(when)
         known = self.export_name(around.get("id")) or of_bytes(data)
         whole = Manifest(self.name, known, found.envelope, made.arrays, style, layout=found.layout)
         text = data if exact and style is None else None

@@ -42,53 +42,6 @@ class Problem:
         return {name: value for name, value in values.items() if value is not None}
 
 
-class Problems:
-    """Gathers problems, the first thousand of them, and counts them all.
-
-    Attributes:
-        found: those that are kept.
-        total: how many there are.
-        too_many: whether there are records of which none was kept.
-    """
-
-    __slots__ = ("_firsts", "_fresh", "found", "too_many", "total")
-
-    def __init__(self, firsts: int = 0) -> None:
-        self.found: list[Problem] = []
-        self.total = 0
-        self.too_many = False
-        self._firsts, self._fresh = firsts, False
-
-    def begin(self) -> None:
-        """Begin another record."""
-        self._fresh = True
-
-    def __bool__(self) -> bool:
-        return self.total > 0
-
-    def add(self, problem: Problem) -> None:
-        """Take one more."""
-        self.total += 1
-        if len(self.found) < MOST:
-            self.found.append(problem)
-        elif self._fresh and self._firsts:
-            if len(self.found) < self._firsts:
-                self.found.append(problem)
-            else:
-                self.too_many = True
-        self._fresh = False
-
-    def extend(self, more: Problems) -> None:
-        """Take those of another part of the document, which comes after."""
-        self.found.extend(more.found[: MOST - len(self.found)])
-        self.total += more.total
-
-    def raise_any(self) -> None:
-        """Refuse the document if there is a problem."""
-        if self:
-            raise DocumentError(self.found, self.total)
-
-
 class DocumentError(FormatError):
     """A document breaks its format's rules. The error itself is that of the first problem.
 

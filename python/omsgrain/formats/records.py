@@ -351,7 +351,7 @@ def somebody(owner: str | None) -> str:
 def grain_fields(kind: str, record: Record, owner: str | None, *, namespace: str) -> Fields:
     """The fields of a grain with its type, its time and its user."""
     made = record.get("created_at")
-    created_at = times.of_grain(instant(made) if isinstance(made, str) else None)
+    created_at = created_at_of(made) if isinstance(made, str) else 0
     fields: Fields = {"type": kind, "created_at": created_at, "namespace": namespace}
     if owner is not None:
         fields["user_id"] = owner
@@ -379,6 +379,12 @@ def belief_fields(
 def instant(text: str) -> times.Instant | None:
     """A time of any spelling; None if it is none. The check and the grain both read it."""
     return times.parse(text, floating=True) if len(text) <= _TIME else None
+
+
+@lru_cache(1_024)
+def created_at_of(text: str) -> int:
+    """Return the nearest ``created_at`` that a grain can have; 1970 if the text is no time."""
+    return times.of_grain(instant(text))
 
 
 def value_text(value: str) -> str:

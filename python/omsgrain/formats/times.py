@@ -67,12 +67,12 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
     return Instant(seconds, (found[9] or "").rstrip("0"))
 
 
-def spell(millis: int) -> str:
-    """Write a time in whole seconds, or with three digits after the point."""
-    text = _core.spell_time(millis)
-    if text is None:
-        raise OverflowError("the year of the time is not from 1 to 9999")
-    return text
+spell = _core.spell_time
+"""Write ms since 1970 in whole seconds, or with three digits after the point.
+
+Raises:
+    OverflowError: the year is not from 1 to 9999.
+"""
 
 
 def of_grain(instant: Instant | None) -> int:

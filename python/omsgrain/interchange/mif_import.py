@@ -16,7 +16,7 @@ from omsgrain.formats.mif import Reads, vendor_keys, without_keys
 from omsgrain.formats.mif1.document import DocumentConsent
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.table import version
-from omsgrain.grain import Grain, make
+from omsgrain.grain import make
 from omsgrain.interchange.outcome import Decision, MifReport, RecordReport, strategy_of
 from omsgrain.interchange.parse import (
     NATIVE,

@@ -33,7 +33,7 @@ from typing import (
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import IntegrityError, RangeError, SchemaError, number_found
+from omsgrain.errors import IntegrityError, RangeError, number_found
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import SEQUENCE, STATES, Kind, Table
@@ -44,19 +44,6 @@ if TYPE_CHECKING:
 
 LONGEST = 2_000_000
 """Seconds: the maximum of PostgreSQL, and of Python's locks."""
-
-
-def is_durable(durability: str) -> bool:
-    """Return whether each commit waits for the disk.
-
-    Raises:
-        SchemaError: the durability is unknown.
-    """
-    if durability not in ("commit", "relaxed"):
-        raise SchemaError(
-            "unknown durability", field="/durability", expected='"commit" or "relaxed"'
-        )
-    return durability == "commit"
 
 
 def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:

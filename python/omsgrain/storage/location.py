@@ -120,6 +120,19 @@ IN_MEMORY = ":memory:"
 Durability: TypeAlias = Literal["commit", "relaxed"]
 
 
+def is_durable(durability: str) -> bool:
+    """Return whether each commit waits for the disk.
+
+    Raises:
+        SchemaError: the durability is unknown.
+    """
+    if durability not in ("commit", "relaxed"):
+        raise SchemaError(
+            "unknown durability", field="/durability", expected='"commit" or "relaxed"'
+        )
+    return durability == "commit"
+
+
 class Location(ABC):
     """The place of a store, which may not exist yet. ``str`` gives its text for people."""
 
@@ -143,7 +156,7 @@ class Location(ABC):
         self,
         *,
         readonly: bool = False,
-        durability: Durability = "commit",
+        durable: bool = True,
         budget: Budget | None = None,
     ) -> Storage:
         """Open the store; make it if it is not there and may be written."""
@@ -208,12 +221,12 @@ class DirectoryLocation(Location):
         self,
         *,
         readonly: bool = False,
-        durability: Durability = "commit",
+        durable: bool = True,
         budget: Budget | None = None,
     ) -> Storage:
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
-        return LmdbStorage(self.path, readonly=readonly, durability=durability, budget=budget)
+        return LmdbStorage(self.path, readonly=readonly, durable=durable, budget=budget)
 
     def check(self) -> CheckReport:
         """Look at every byte, in a process of its own: LMDB trusts its pages."""
@@ -242,7 +255,7 @@ class MemoryLocation(Location):
         self,
         *,
         readonly: bool = False,
-        durability: Durability = "commit",
+        durable: bool = True,
         budget: Budget | None = None,
     ) -> Storage:
         if readonly:
@@ -279,7 +292,7 @@ class ServerLocation(Location):
         self,
         *,
         readonly: bool = False,
-        durability: Durability = "commit",
+        durable: bool = True,
         budget: Budget | None = None,
     ) -> Storage:
         if budget is not None:
@@ -294,5 +307,5 @@ class ServerLocation(Location):
             self.url.secret,
             tenant=self.url.tenant,
             readonly=readonly,
-            durability=durability,
+            durable=durable,
         )

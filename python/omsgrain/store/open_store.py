@@ -9,9 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.errors import SchemaError
-from omsgrain.storage.base import is_durable
 from omsgrain.storage.lmdb.budget import Budget, parse
-from omsgrain.storage.location import directory_of, location_of
+from omsgrain.storage.location import directory_of, is_durable, location_of
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.store import GrainStore
 
@@ -85,7 +84,7 @@ def open(
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
     if type(plain) is not bool or (plain and keys is not None):
         raise SchemaError("plain is for a store without keys", field="/plain", expected="a bool")
-    is_durable(durability)
+    durable = is_durable(durability)
     for name, dids in (
         ("hold_authorities", hold_authorities),
         ("erasure_authorities", erasure_authorities),
@@ -117,7 +116,7 @@ def open(
         resolver=resolver,
         budget=budget or Budget(),
     )
-    storage = location_of(path).open(readonly=readonly, durability=durability, budget=budget)
+    storage = location_of(path).open(readonly=readonly, durable=durable, budget=budget)
     return GrainStore(storage, settings)
 
 

@@ -16,7 +16,7 @@ use omsgrain_core::{
     Code, Error, Header, address as hash, batch, datetime, decode as read, fingerprint as semantic, registry,
     vectors,
 };
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyList, PyMappingProxy, PyString, PyTuple};
 
@@ -312,10 +312,11 @@ pub fn usual_seconds(text: &Bound<'_, PyString>) -> Option<i64> {
     datetime::parse_rfc3339(text).map(|ms| ms.div_euclid(1000))
 }
 
-/// Ms since 1970 as text, with a fraction where it is not whole; None beyond the years 1 to 9999.
+/// Ms since 1970 as text, with a fraction where it is not whole.
 #[pyfunction]
-pub fn spell_time(millis: i64) -> Option<String> {
+pub fn spell_time(millis: i64) -> PyResult<String> {
     datetime::spell(millis)
+        .ok_or_else(|| PyOverflowError::new_err("the year of the time is not from 1 to 9999"))
 }
 
 // A file that is held open, to see whether it still has a name. Python's `os.fstat` makes an object

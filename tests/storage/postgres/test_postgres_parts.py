@@ -220,7 +220,6 @@ def test_urls_that_cannot_be(url: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        {"durability": "Commit"},
         {"patience": -1},
         {"patience": math.nan},
         {"patience": math.inf},

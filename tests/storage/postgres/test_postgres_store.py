@@ -77,7 +77,7 @@ class TestServicePostgresStore(StoreContract):
 
     @pytest.fixture
     def store(self, service: str, tenant: str) -> Iterator[Storage]:
-        store = PostgresStorage(service, tenant=tenant, durability="relaxed")
+        store = PostgresStorage(service, tenant=tenant, durable=False)
         assert not store._copies
         yield store
         store.close()

@@ -64,7 +64,7 @@ def store(url: str, tenant: str) -> Iterator[PostgresStorage]:
 
 def test_everything_is_there_after_reopening(url: str, tenant: str) -> None:
     pairs = make_pairs(300)
-    store = PostgresStorage(url, tenant=tenant, durability="relaxed")
+    store = PostgresStorage(url, tenant=tenant, durable=False)
     put_pairs(store, *pairs)
     store.flush()
     before = contents(store)

@@ -35,8 +35,8 @@ from omsgrain.formats.aimem.fields import (
     Kind,
 )
 from omsgrain.formats.json_text import kind_of
-from omsgrain.formats.problems import MOST, Problem, Problems
-from omsgrain.formats.schema import KINDS
+from omsgrain.formats.problems import MOST, Problem
+from omsgrain.formats.schema import KINDS, Problems
 
 CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422

@@ -21,7 +21,8 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.check import CHECKSUM, RULES, AimemChecker
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, AimemLimits, Kind
 from omsgrain.formats.json_text import MARK, kind_of, of_bytes, parse_canonical, refused, spell
-from omsgrain.formats.problems import MOST, DocumentError, Problem, Problems
+from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.schema import Problems
 
 MEMBER = "checksum"
 _IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the disk

@@ -27,7 +27,8 @@ from omsgrain.formats import json_text
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Mif1Limits
-from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Problems
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem
+from omsgrain.formats.schema import Problems
 
 HEADER: Final = "header"
 _FOOTER: Final = "footer"

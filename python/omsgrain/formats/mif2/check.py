@@ -14,13 +14,13 @@ from typing import Any, Final, Literal, TypeAlias
 from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
-from omsgrain.formats.problems import Problems
 from omsgrain.formats.records import (
     instant,
 )
 from omsgrain.formats.schema import (
     DocumentChecker,
     Form,
+    Problems,
     SchemaField,
     SchemaRule,
     Shapes,

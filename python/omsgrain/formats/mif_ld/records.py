@@ -20,6 +20,7 @@ from omsgrain.formats.records import (
     Record,
     RecordShape,
     RecordTable,
+    created_at_of,
     instant,
     object_of,
     objects_of,
@@ -232,7 +233,7 @@ def _to_fields(record: Record, owner: str | None) -> Fields:
     content, namespace = value_text(record["content"]), short_name(record.get("namespace"))
     fields: Fields = {
         "type": kind,
-        "created_at": times.of_grain(instant(record["created"])),
+        "created_at": created_at_of(record["created"]),
         "namespace": namespace or NAMESPACE,
     }
     if owner is not None:

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain.durable import file_path
 from omsgrain.errors import OmsError, StoreError
@@ -19,8 +19,6 @@ from omsgrain.storage.base import (
     RebuildReport,
     Sidecar,
     StoreStats,
-    is_durable,
-    see_range,
 )
 from omsgrain.storage.lmdb import locks
 from omsgrain.storage.lmdb.backup import copy
@@ -123,7 +121,7 @@ class LmdbStorage:
         path: str | os.PathLike[str],
         *,
         readonly: bool = False,
-        durability: Literal["commit", "relaxed"] = "commit",
+        durable: bool = True,
         patience: float = PATIENCE,
         budget: Budget | None = None,
     ) -> None:
@@ -131,8 +129,6 @@ class LmdbStorage:
         self._readonly = readonly
         self._closed = False
         self._next_flush = 0
-        durable = is_durable(durability)
-        see_range("patience", patience)
         self._env = acquire(
             self.path, readonly=readonly, durable=durable, patience=patience, budget=budget
         )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import psycopg
 
@@ -20,7 +20,6 @@ from omsgrain.storage.base import (
     RebuildReport,
     Sidecar,
     StoreStats,
-    is_durable,
     see_range,
 )
 from omsgrain.storage.lmdb.commit_queue import CommitQueue, PendingWrite, WorkFailedError
@@ -186,7 +185,7 @@ class PostgresStorage:
         tenant: str | None = None,
         readonly: bool = False,
         pool_size: int = 16,
-        durability: Literal["commit", "relaxed"] = "commit",
+        durable: bool = True,
         patience: float = PATIENCE,
         timeout: float = _TIMEOUT,
         partitions: int = 8,
@@ -202,7 +201,7 @@ class PostgresStorage:
         self.place = ConnectionTarget.of(url)
         self.tenant = DEFAULT if tenant is None else tenant
         self._readonly = readonly
-        self._durable = is_durable(durability)
+        self._durable = durable
         self._database = Database(
             self.place,
             pool_size=pool_size,
