@@ -19,7 +19,7 @@ import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import ErasedError, InvalidationDeniedError, NotFoundError
-from omsgrain.interchange.aimem import export_stream
+from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store.context import Settings
 

@@ -11,7 +11,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import SchemaError
-from omsgrain.interchange.mif import export_document
+from omsgrain.interchange.mif_export import export_document
 from support.mif_imports import MAKERS, Maker
 from support.shell import USAGE, Shell, exit_code
 

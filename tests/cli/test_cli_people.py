@@ -11,7 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import verify_detached
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.interchange.aimem import erase_tenant
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.store.privacy.certificate import Certificate
 from support.shell import TIME, USAGE, Shell, exit_code, lamp
 from support.signers import ALICE, BOB

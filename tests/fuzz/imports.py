@@ -15,8 +15,10 @@ from fuzz.documents import with_checksum
 from fuzz.target import Run, Target
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import document
-from omsgrain.interchange.aimem import export_bundle, import_bundle
-from omsgrain.interchange.mif import export_document, import_document
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 

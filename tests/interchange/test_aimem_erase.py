@@ -14,8 +14,8 @@ from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.formats.document import Manifest, manifest
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem import erase_tenant
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.storage.base import Writer
 from omsgrain.store import GrainStore, source_tombstones
 from omsgrain.store.context import Settings, context_of

@@ -24,8 +24,8 @@ from omsgrain.formats.aimem import records as native
 from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.records import to_grain
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem import AimemExportReport, export_bundle
-from omsgrain.interchange.aimem_export import export_stream
+from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.interchange.export import AimemExportReport
 from omsgrain.privacy import load
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore

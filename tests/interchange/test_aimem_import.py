@@ -13,8 +13,8 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange.aimem import erase_tenant, import_bundle
-from omsgrain.interchange.aimem_import import decide
+from omsgrain.interchange.aimem_import import decide, import_bundle
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.storage.memory import MemoryStorage
 from support.aimem_imports import (
     NEWER,

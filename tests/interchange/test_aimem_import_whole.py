@@ -20,7 +20,8 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import RangeError, StoreError
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.records import to_grain
-from omsgrain.interchange.aimem import export_bundle, export_stream, import_bundle
+from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import import_batch
 from omsgrain.store.context import Settings, context_of
@@ -165,7 +166,7 @@ KILLED = """
 import os, sys
 import omsgrain as og
 from omsgrain.store import import_batch
-from omsgrain.interchange.aimem import import_bundle
+from omsgrain.interchange.aimem_import import import_bundle
 path, file, batches = sys.argv[1], sys.argv[2], int(sys.argv[3])
 record, done = import_batch.record, 0
 def counted(*args, **options):

@@ -13,12 +13,9 @@ from hypothesis import given
 
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.interchange.aimem import (
-    erase_tenant,
-    export_bundle,
-    export_stream,
-    import_bundle,
-)
+from omsgrain.interchange.aimem_export import export_bundle, export_stream
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings

@@ -32,7 +32,8 @@ sys.path.insert(0, sys.argv[1])
 import omsgrain as og
 from benches.sampler import Sampler
 from omsgrain.store import import_batch
-from omsgrain.interchange.aimem import export_stream, import_bundle
+from omsgrain.interchange.aimem_export import export_stream
+from omsgrain.interchange.aimem_import import import_bundle
 what, path, file, tenant, batches = sys.argv[2], *sys.argv[3:6], int(sys.argv[6])
 record, done = import_batch.record, 0
 def counted(*args, **options):

@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
-from omsgrain.interchange.mif import import_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.store import import_batch
 from support.aimem_imports import holdings
 from support.child_process import ended
@@ -113,7 +113,7 @@ KILLED = """
 import json, os, sys
 import omsgrain as og
 from omsgrain.store.import_batch import _ImportTransaction
-from omsgrain.interchange.mif import import_document
+from omsgrain.interchange.mif_import import import_document
 from support.mif_imports import MAKERS
 path, file = sys.argv[1], sys.argv[2]
 put = _ImportTransaction._put

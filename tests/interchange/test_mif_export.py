@@ -15,14 +15,12 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.mif1.document import STAYS
-from omsgrain.interchange.aimem import AimemExportReport as BundleReport
-from omsgrain.interchange.aimem import export_bundle, import_bundle
-from omsgrain.interchange.mif import (
-    documents,
-    export_document,
-    export_kept,
-    import_document,
-)
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.export import AimemExportReport as BundleReport
+from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from support.aimem_imports import holdings
 from support.mif_imports import (
     MAKERS,

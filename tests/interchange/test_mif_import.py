@@ -17,8 +17,10 @@ import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange.aimem import export_bundle
-from omsgrain.interchange.mif import export_document, export_kept, import_document
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.kept import export_kept
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.storage import erasure_queue
 from omsgrain.store import import_batch
 from omsgrain.store.context import context_of
@@ -328,7 +330,7 @@ def counted(*args, **options):
 import_batch.record = counted
 import json
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange.mif import import_document
+from omsgrain.interchange.mif_import import import_document
 with og.open(path) as store:
     import_document(store, Maker(format).load(json.load(open(file))), batch_size=5)
 """

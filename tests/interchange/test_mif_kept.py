@@ -18,12 +18,9 @@ from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
 from omsgrain.formats.source import Source
 from omsgrain.grain import make
-from omsgrain.interchange.mif import (
-    documents,
-    export_document,
-    export_kept,
-    import_document,
-)
+from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory import memory, removal
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, contents, current, opened, uuid

@@ -16,7 +16,9 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.mif1.document import validate as validate1
 from omsgrain.formats.mif2.format import validate as validate2
 from omsgrain.interchange import outcome
-from omsgrain.interchange.mif import MifReport, export_document, export_kept
+from omsgrain.interchange.kept import export_kept
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.outcome import MifReport
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
 from support.origins import find_origins

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from omsgrain.formats import Import
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
-from omsgrain.interchange.mif import documents, export_kept, import_document
+from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.mif_import import import_document
 from support import mif1_documents, mif2_documents
 from support.aimem_imports import holdings
 from support.mif_imports import USER, opened

@@ -19,7 +19,7 @@ from omsgrain.crypto import trust as trusted
 from omsgrain.crypto.signers import SIGNERS, KeySigner
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.document import validate
-from omsgrain.interchange.aimem import erase_tenant
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.server.service import ServerOptions
 from support.http_server import (
     ADA,

@@ -19,7 +19,8 @@ import pytest
 
 import omsgrain as og
 from omsgrain.formats.aimem.document import validate
-from omsgrain.interchange.aimem import AimemExportReport, export_bundle
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.export import AimemExportReport
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.server import export
 from omsgrain.server.service import ServerOptions

@@ -20,8 +20,8 @@ import pytest
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.interchange.aimem import import_bundle
-from omsgrain.interchange.mif import import_document
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.mif_import import import_document
 from support.aimem_imports import chunk, edge, made
 from support.mif_imports import MAKERS, USER, opened
 from support.mif_ld_documents import MINIMAL, spelled

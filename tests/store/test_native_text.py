@@ -13,8 +13,10 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
-from omsgrain.interchange.aimem import AimemExportReport, export_bundle
-from omsgrain.interchange.mif import export_document, import_document
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.export import AimemExportReport
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from support.mif_imports import opened
 
 USER = "ada"

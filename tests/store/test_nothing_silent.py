@@ -11,8 +11,11 @@ import pytest
 
 from omsgrain.formats import Loss
 from omsgrain.formats.aimem.document import read_bundle
-from omsgrain.interchange.aimem import AimemExportReport, export_bundle, import_bundle
-from omsgrain.interchange.mif import export_document, import_document
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.export import AimemExportReport
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from support import mif1_documents, mif2_documents, mif_ld_documents
 from support.conversion_pairs import BUNDLE, corpus, id_of, records, sealed
 from support.mif_imports import USER, opened

@@ -13,8 +13,9 @@ import pytest
 import omsgrain as og
 from omsgrain import container
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.interchange.aimem import AimemExportReport, export_bundle
-from omsgrain.interchange.mif import export_document
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.export import AimemExportReport
+from omsgrain.interchange.mif_export import export_document
 from support.mif_imports import MAKERS, USER, opened
 from support.shell import Shell
 

@@ -11,7 +11,8 @@ from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
-from omsgrain.interchange.aimem import ImportSummary, import_bundle
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.outcome import ImportSummary
 from support.aimem_strategies import TENANT, hash_of
 from support.origins import find_origins
 

@@ -13,7 +13,8 @@ from uuid import UUID
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats import Import
-from omsgrain.interchange.mif import MifReport, import_document
+from omsgrain.interchange.mif_import import import_document
+from omsgrain.interchange.outcome import MifReport
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.context import Settings
 from support.origins import find_origins

@@ -28,9 +28,9 @@ from omsgrain.formats.aimem import document as bundles
 from omsgrain.formats.aimem import signature
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange.aimem import erase_tenant
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.memory.removal import erase_tenant
 
 if TYPE_CHECKING:
     from omsgrain import Grain, GrainStore

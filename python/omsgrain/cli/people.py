@@ -236,8 +236,8 @@ def erase(
     and why, and a checkpoint of the audit trail.
     """
     from omsgrain.crypto.signers import load_signer
-    from omsgrain.interchange.aimem import erase_tenant
     from omsgrain.memory import removal
+    from omsgrain.memory.removal import erase_tenant
 
     if (certificate is None) != (key is None):
         raise click.UsageError("--certificate and --key need each other")

@@ -37,7 +37,9 @@ from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
-from omsgrain.interchange import aimem
+from omsgrain.interchange.aimem_export import export_bundle
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.memory.removal import erase_tenant
 
 PRODUCER: Final = "probe"
 TENANT: Final = "11111111-1111-4111-8111-111111111111"
@@ -362,7 +364,7 @@ def read(whole: Document) -> document.Bundle:
 def exported(store: og.GrainStore, **options: Any) -> Document:
     """Export the sample's tenant and producer, unless others are given."""
     given = {"tenant": TENANT, "only_producer": "probe", "now": NOW, **options}
-    (found,) = aimem.export_bundle(store, given.pop("tenant"), **given)
+    (found,) = export_bundle(store, given.pop("tenant"), **given)
     whole: Document = json.loads(document.write_bundle(found))
     return whole
 
@@ -370,7 +372,7 @@ def exported(store: og.GrainStore, **options: Any) -> Document:
 def export_checksum(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """The checksum of an export can be recomputed independently."""
     store = bench.store()
-    aimem.import_bundle(store, read(sample()))
+    import_bundle(store, read(sample()))
     # The sample has only the numbers 0.42 and 2, and ASCII keys: json.dumps follows RFC 8785.
     found = exported(store, include_embeddings=True)
     rest = {name: value for name, value in found.items() if name != "checksum"}
@@ -382,12 +384,12 @@ def export_checksum(bench: Bench, entry: Entry) -> Iterator[Tried]:
 def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """A chunk imported again with other fields: the summary's reason, and the kept content."""
     store, first = bench.store(), one_chunk(**entry.get("first", {}))
-    aimem.import_bundle(store, read(first))
+    import_bundle(store, read(first))
     other = edited(first, {
         "set": {f"/chunks/0/{name}": value for name, value in entry["then"].items()},
         "remove": ["/chunks/0/content_hash"],
     })  # fmt: skip
-    summary = aimem.import_bundle(store, read(other), **entry.get("options", {})).to_dict()
+    summary = import_bundle(store, read(other), **entry.get("options", {})).to_dict()
     reasons = [one["reason"] for one in summary["conflicts"]]
     yield Tried(
         "reasons in the summary", [] if entry["reason"] is None else [entry["reason"]], reasons
@@ -398,8 +400,8 @@ def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
 def erase_audit(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """The erasure of a tenant in the audit trail."""
     store = bench.store()
-    aimem.import_bundle(store, read(sample()))
-    aimem.erase_tenant(store, TENANT, reason_code="gdpr17")
+    import_bundle(store, read(sample()))
+    erase_tenant(store, TENANT, reason_code="gdpr17")
     reasons = {one.reason_code for one in store.audit.entries() if one.operation == "erase"}
     yield Tried("entries", {"gdpr17"}, reasons)
     yield Tried("the trail", True, store.audit.verify().ok)

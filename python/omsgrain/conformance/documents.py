@@ -31,7 +31,8 @@ from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif_ld import temporal, validate
-from omsgrain.interchange import mif
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 
 
 def spelled(document: Any) -> bytes:
@@ -132,8 +133,8 @@ def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """An export matches the published schema, also by a JSON Schema validator."""
     store = bench.store()
     store.put({**entry["grain"], "created_at": NOW, "user_id": _USER})
-    mif.import_document(store, spelled(case_of(entry, {})))
-    dump, _ = mif.export_document(store, _USER, now=NOW, include_embeddings=True)
+    import_document(store, spelled(case_of(entry, {})))
+    dump, _ = export_document(store, _USER, now=NOW, include_embeddings=True)
     found = json.loads(dump.data)
     problems = [said for said in validated("mif2", dump.data) if not said.startswith("~")]
     yield Tried("problems", [], problems)
@@ -252,8 +253,8 @@ def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """A redacted export does not contain a memory's secret."""
     store = bench.store()
     change = {"set": {"/memories/0/content": entry["content"]}, "remove": ["/consent"]}
-    mif.import_document(store, spelled(edited(_whole(), change)))
-    dump, _ = mif.export_document(store, _USER, format="mif1", now=NOW, redact_pii=True)
+    import_document(store, spelled(edited(_whole(), change)))
+    dump, _ = export_document(store, _USER, format="mif1", now=NOW, redact_pii=True)
     found = json.loads(dump.data)
     first = _whole()["memories"][0]["id"]
     one = next(memory for memory in found["memories"] if memory["id"] == first)
@@ -270,9 +271,9 @@ def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
 def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """An export without consent to sharing fails or is empty."""
     store = bench.store()
-    mif.import_document(store, spelled(_whole()))
+    import_document(store, spelled(_whole()))
     try:
-        dump, _ = mif.export_document(store, _USER, format="mif1", now=NOW)
+        dump, _ = export_document(store, _USER, format="mif1", now=NOW)
         left = json.loads(dump.data)["memories"]
     except og.errors.OmsError:
         left = []
@@ -337,8 +338,8 @@ def _address(entry: Entry, change: Entry) -> str:
 def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """Memories of both shapes come back from a store equal."""
     store, both = bench.store(), {name: documents("mif-ld")[name] for name in entry["cases"]}
-    mif.import_document(store, spelled([*both.values()]), user_id="ada", format="mif-ld")
-    dump, _ = mif.export_document(store, "ada", format="mif-ld", now=NOW, include_embeddings=True)
+    import_document(store, spelled([*both.values()]), user_id="ada", format="mif-ld")
+    dump, _ = export_document(store, "ada", format="mif-ld", now=NOW, include_embeddings=True)
     left = _memories(dump.data)
     for name, shape in entry["cases"].items():
         yield Tried(f"of shape {shape}", True, both[name] in left)

@@ -30,8 +30,10 @@ from omsgrain.conformance.rule import (
     value_of,
 )
 from omsgrain.errors import OmsError
-from omsgrain.interchange import aimem as gateway
-from omsgrain.interchange import mif
+from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.policy.presets import load as load_preset
 
 _NAME: Final = re.compile(r"\$(\w+)")
@@ -353,7 +355,7 @@ def _load(scene: Scene, given: Any) -> None:
 
 def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
     """Import a document; return the report."""
-    report = mif.import_document(scene.store, spelled(given), **options)
+    report = import_document(scene.store, spelled(given), **options)
     return {
         "fates": [one.fate for one in report.records if one.kind == "memory"],
         "renamed": [one.new_id for one in report.records if one.fate == "renamed"],
@@ -364,12 +366,12 @@ def _import(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
 def _export(scene: Scene, _: None, **options: Any) -> Any:
     """Export the store in the rule's format, as JSON."""
     form: Any = scene.spec
-    dump, _report = mif.export_document(scene.store, USER, format=form, now=NOW, **options)
+    dump, _report = export_document(scene.store, USER, format=form, now=NOW, **options)
     return json.loads(dump.data)
 
 
 def _import_bundle(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
-    summary = gateway.import_bundle(scene.store, aimem.read(given), **options)
+    summary = import_bundle(scene.store, aimem.read(given), **options)
     return {**summary.to_dict(), "warnings": [one.rule for one in summary.warnings]}
 
 
@@ -378,7 +380,7 @@ def _export_bundle(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
 
 
 def _erase_tenant(scene: Scene, given: str) -> None:
-    gateway.erase_tenant(scene.store, given, reason_code="gdpr17")
+    erase_tenant(scene.store, given, reason_code="gdpr17")
 
 
 def _judge(_: Scene, given: Any, **options: Any) -> list[str]:

@@ -12,7 +12,7 @@ from array import array
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
-from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind, Scope
+from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
 from omsgrain.formats.document import Loss
@@ -33,63 +33,7 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 
-@dataclass(frozen=True, slots=True)
-class ScopeRequest:
-    """A scope that was asked for.
-
-    Attributes:
-        scope: its name.
-        since: with SINCE the time as it was written; it goes into the envelope as it is.
-        instant: the same time, to compare with.
-    """
-
-    scope: Scope
-    since: str | None
-    instant: fields.Instant | None
-
-    @property
-    def whole(self) -> bool:
-        """Whether it leaves nothing out."""
-        return self.scope == "FULL"
-
-    def takes(self, chunk: Mapping[str, Any]) -> bool:
-        """Whether a chunk is in it."""
-        if self.scope == "DNA_ONLY":
-            return chunk["memory_type"] in DNA or chunk.get("is_pinned") is True
-        if self.instant is None:
-            return True
-        created = fields.parse_time(chunk["created_at"])
-        return created is not None and created >= self.instant
-
-
-def wanted(scope: str, since: str | None) -> ScopeRequest:
-    """Take what was asked for."""
-    if scope not in SCOPES:
-        raise SchemaError(
-            "not a scope", field="/scope", expected=", ".join(SCOPES), rule="invalid_scope"
-        )
-    if scope != "SINCE":
-        if since is not None:  # to pass over it would be to send more than was asked for
-            raise SchemaError(
-                "this scope has no time",
-                field="/since",
-                expected="only with the scope SINCE",
-                rule="invalid_scope",
-            )
-        return ScopeRequest(scope, None, None)
-    if since is None:
-        raise SchemaError("since when", field="/since", expected=_TIME, rule="since_missing")
-    instant = fields.parse_time(since) if isinstance(since, str) else None
-    if instant is None:
-        raise SchemaError(
-            "not a time in UTC", field="/since", expected=_TIME, rule="invalid_timestamp"
-        )
-    return ScopeRequest(scope, since, instant)
-
-
 _TIME = "such as 2026-01-15T10:00:00Z"
-
-
 PRODUCER: Final = "omsgrain"
 """Our own producer namespace, if no other is given."""
 
@@ -119,7 +63,7 @@ class BundleOptions(ExportOptions):
     tenant_id: str | None = None
 
     def __post_init__(self) -> None:
-        _ = self.wanted
+        self._check_scope()
         for name in (self.producer, self.only_producer):
             if name is not None and not fields.is_producer(name):
                 raise SchemaError(
@@ -130,10 +74,39 @@ class BundleOptions(ExportOptions):
                 )
         ExportOptions.__post_init__(self)
 
+    def _check_scope(self) -> None:
+        if self.scope not in SCOPES:
+            raise SchemaError(
+                "not a scope", field="/scope", expected=", ".join(SCOPES), rule="invalid_scope"
+            )
+        if self.scope != "SINCE":
+            if self.since is not None:  # to pass over it would be to send more than was asked for
+                raise SchemaError(
+                    "this scope has no time",
+                    field="/since",
+                    expected="only with the scope SINCE",
+                    rule="invalid_scope",
+                )
+        elif self.since is None:
+            raise SchemaError("since when", field="/since", expected=_TIME, rule="since_missing")
+        elif self.instant is None:
+            raise SchemaError(
+                "not a time in UTC", field="/since", expected=_TIME, rule="invalid_timestamp"
+            )
+
     @cached_property
-    def wanted(self) -> ScopeRequest:
-        """The scope."""
-        return wanted(self.scope, self.since)
+    def instant(self) -> fields.Instant | None:
+        """The time of ``since``, to compare with."""
+        return fields.parse_time(self.since) if isinstance(self.since, str) else None
+
+    def takes_chunk(self, chunk: Mapping[str, Any]) -> bool:
+        """Whether a chunk is in the scope."""
+        if self.scope == "DNA_ONLY":
+            return chunk["memory_type"] in DNA or chunk.get("is_pinned") is True
+        if self.instant is None:
+            return True
+        created = fields.parse_time(chunk["created_at"])
+        return created is not None and created >= self.instant
 
     def takes(self, producer: str) -> bool:
         """Whether the bundle of a producer is wanted."""
@@ -199,39 +172,19 @@ class NumberIndex:
 
 @dataclass(slots=True)
 class BundlePart:
-    """One bundle: the numbers of its grains, each kind in the order of the export.
+    """One bundle.
 
     Attributes:
-        chunks: of grains that were chunks, and of natives.
-        edges: of edges.
-        entities: of entities.
-        links: of links.
-        natives: of those among the chunks that never were one.
+        natives: the numbers of those grains among the chunks that never were chunks.
         model: of the embeddings; None if there are none, or they do not leave.
+        seqs: the numbers of the grains of each kind, in the order of the export.
     """
 
-    chunks: array[int]
-    edges: array[int]
-    entities: array[int]
-    links: array[int]
     natives: NumberIndex
     model: Model | None = None
-
-    @classmethod
-    def empty(cls, natives: NumberIndex | None = None, model: Model | None = None) -> BundlePart:
-        """One with nothing in it."""
-        natives = NumberIndex((), ()) if natives is None else natives
-        return cls(array("Q"), array("Q"), array("Q"), array("Q"), natives, model)
-
-    def seqs(self, kind: Kind) -> array[int]:
-        """The grains of a kind."""
-        by_kind: dict[Kind, array[int]] = {
-            "chunk": self.chunks,
-            "edge": self.edges,
-            "entity": self.entities,
-            "chunk_entity": self.links,
-        }
-        return by_kind[kind]
+    seqs: dict[Kind, array[int]] = field(
+        default_factory=lambda: {kind: array("Q") for kind in ARRAYS.values()}
+    )
 
 
 class BundleChoice:
@@ -272,7 +225,7 @@ class BundleChoice:
 
     def _chunk(self, page: MemoryPage, seq: int, time: int, chunk: Mapping[str, Any]) -> bool:
         number = self._number(chunk)
-        if not self._asked.takes(self._names[number]) or not self._asked.wanted.takes(chunk):
+        if not self._asked.takes(self._names[number]) or not self._asked.takes_chunk(chunk):
             return False
         self._chunks.add(seq, time, hash(chunk["id"]), number)
         if self._asked.include_embeddings:
@@ -308,7 +261,7 @@ class BundleChoice:
 
         def part(number: int) -> BundlePart:
             if number not in parts:
-                parts[number] = BundlePart.empty(natives, self._model(number))
+                parts[number] = BundlePart(natives, self._model(number))
             return parts[number]
 
         chunks, entities = self._chunks, self._entities
@@ -317,12 +270,12 @@ class BundleChoice:
         home = self._newest(chunks, "chunk", "chunks")
         known = self._newest(entities, "entity", "entities")
         for seq, number in zip(chunks.seqs, chunks.two, strict=True):
-            part(number).chunks.append(seq)
+            part(number).seqs["chunk"].append(seq)
         left = 0
         for seq, source, target in self._edges.each():
             at = next(home.values(source), None)
             if at is not None and at == next(home.values(target), None):
-                part(at).edges.append(seq)
+                part(at).seqs["edge"].append(seq)
             else:
                 left += 1
         self._tell_left(left, "edge")
@@ -330,14 +283,16 @@ class BundleChoice:
         for seq, chunk, entity in self._links.each():
             at = next(home.values(chunk), None)
             if at is not None and entity in known:
-                part(at).links.append(seq)
+                part(at).seqs["chunk_entity"].append(seq)
                 linked.add(seq, 0, entity, at)
         self._tell_left(len(self._links) - len(linked), "chunk_entity")
         homes = NumberIndex(linked.one, linked.two)
         for seq, entity, owner in entities.each():
-            numbers = set(homes.values(entity)) or ({owner} if self._asked.wanted.whole else set())
+            numbers = set(homes.values(entity)) or (
+                {owner} if self._asked.scope == "FULL" else set()
+            )
             for number in numbers:
-                part(number).entities.append(seq)
+                part(number).seqs["entity"].append(seq)
         found = {self._names[number]: one for number, one in parts.items()}
         return {name: found[name] for name in sorted(found) if self._asked.takes(name)}
 
@@ -380,7 +335,7 @@ class BundleChoice:
 
     def _tell_left(self, count: int, what: str) -> None:
         """Say how many of a whole export stay, since what they join is in no one bundle."""
-        if count and self._asked.wanted.whole:
+        if count and self._asked.scope == "FULL":
             why = "what they join is in no one bundle"
             self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
 
@@ -447,7 +402,7 @@ class AimemExport(MemoryExport):
         report.lose(self.lost_around({}))
         self._parts = choice.parts()
         if not self._parts:
-            self._parts = {asked.only_producer or asked.producer: BundlePart.empty()}
+            self._parts = {asked.only_producer or asked.producer: BundlePart(NumberIndex((), ()))}
         self.producers = report.producers = tuple(self._parts)
         self._sums: dict[tuple[str, Kind], bytes] = {}  # of the embeddings, of what was read
 
@@ -460,8 +415,8 @@ class AimemExport(MemoryExport):
             "producer": producer,
             "tenant_id": self._tenant_id,
             "exported_at": fields.spell(self.now),
-            "scope": self._asked.wanted.scope,
-            "since": self._asked.wanted.since,
+            "scope": self._asked.scope,
+            "since": self._asked.since,
             "embedding_dim": None if model is None else model.dimension,
             "embedding_model": None if model is None else model.name,
         }
@@ -470,7 +425,7 @@ class AimemExport(MemoryExport):
     def records(self, producer: str, kind: Kind) -> Iterator[dict[str, Any]]:
         """The records of a kind; as often as it is asked for, and each time the same."""
         part, digest = self._parts[producer], sha256()
-        seqs = part.seqs(kind)
+        seqs = part.seqs[kind]
         first = (producer, kind) not in self._sums
         if first:
             counts = self.report.counts
@@ -511,7 +466,7 @@ class AimemExport(MemoryExport):
         """Note the export in the audit trail."""
         told = {
             "format": AIMEM.name,
-            "scope": self._asked.wanted.scope,
+            "scope": self._asked.scope,
             "bundles": len(self.producers),
             "grains": sum(self.report.counts.values()),
             "embeddings": int(self._asked.include_embeddings),

@@ -10,11 +10,10 @@ import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import fields, records
 from omsgrain.formats.aimem.check import WARNINGS
@@ -139,68 +138,17 @@ def _order(stored: Mapping[str, Any], new: Mapping[str, Any]) -> int:
     return (after > before) - (after < before)
 
 
+_ANY: Final = AimemLimits(content=sys.maxsize)
+"""Stored content was accepted before, whatever its size."""
+_ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
+    "chunk": (),
+    "entity": (),
+    "edge": (("chunk", "source_id"), ("chunk", "target_id")),
+    "chunk_entity": (("chunk", "chunk_id"), ("entity", "entity_id")),
+}
+_FLOAT = 4
 _LOCAL = re.compile("[0-9a-f]{32}")
 _ADDRESS = re.compile("[0-9a-f]{64}")
-
-
-class Returned(NamedTuple):
-    """A chunk that was made of a grain.
-
-    Attributes:
-        found: the grain in this store; None if it is not stored.
-        said: the chunk that the grain would be now, and the imported one, to be compared.
-        carried: the grain that the chunk carries, if it is not stored and can be.
-    """
-
-    found: SourcedGrain | None
-    said: tuple[dict[str, Any], dict[str, Any]] | None = None
-    carried: Grain | None = None
-
-
-def returned(snapshot: SourceSnapshot, chunk: Mapping[str, Any], tenant: str) -> Returned | None:
-    """Find the grain that a chunk was made of; None if it was none of this tenant."""
-    named = fields.parse_urn(chunk["id"])
-    if named is None:
-        return None
-    found = _found(snapshot, chunk, named.local)
-    if found is None:
-        grain = records.carried(chunk)
-        if grain is None or grain.get("user_id") != tenant or not _may_come(grain):
-            return None
-        there = snapshot.get(grain.address)
-        return Returned(there, None, grain if there is None else None)
-    if Source.of(found.grain) is not None:  # it has a name of its own
-        return None
-    made, _ = records.native(found.grain, producer=named.producer, owner=tenant, strict=True)
-    if made is None:
-        return None
-    came = {name: value for name, value in chunk.items() if name != records.MEMBER}
-    return Returned(found, (made | {"id": chunk["id"]}, came))
-
-
-def _found(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> SourcedGrain | None:
-    member = chunk.get(records.MEMBER)
-    address = member.get("address") if isinstance(member, dict) else None
-    if isinstance(address, str) and _ADDRESS.fullmatch(address):
-        return snapshot.get(address)
-    created = fields.parse_time(chunk["created_at"])
-    if created is None or created.seconds < 0 or not _LOCAL.fullmatch(local):
-        return None
-    return snapshot.begins(local, created.millis)
-
-
-def _may_come(grain: Grain) -> bool:
-    """Whether a grain can be stored as it is; one that superseded another cannot."""
-    try:
-        prepare_one(grain)
-    except OmsError:
-        return False
-    return not grain.sealed
-
-
-_RULE = "unsupported_model"
-_ZERO = "zero_embedding"
-_FLOAT = 4
 
 
 class Embeddings:
@@ -218,24 +166,16 @@ class Embeddings:
         data = fields.decode(text) if isinstance(text, str) else None
         if data is None:
             return None
+        size = len(data) // _FLOAT
         if not self._wanted:
             self._drop("a model that is kept", self._model)
-            return None
-        size = len(data) // _FLOAT
-        if not 0 < size <= DIMENSIONS:
+        elif not 0 < size <= DIMENSIONS:
             self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
-            return None
-        if fields.is_zero(data):
-            self._drop("a number that is not zero", "zeros", _ZERO)
-            return None
-        return self._model, data
-
-    def is_other(
-        self, snapshot: SourceSnapshot, address: str, vector: tuple[str, bytes]
-    ) -> bool | None:
-        """Whether a grain has another vector of the model; None if it has none."""
-        before = snapshot.vector(address, vector[0])
-        return None if before is None else before != vector[1]
+        elif fields.is_zero(data):
+            self._drop("a number that is not zero", "zeros", "zero_embedding")
+        else:
+            return self._model, data
+        return None
 
     def unkept(self) -> None:
         """Note that the store could not keep a vector, because of one model too many, say."""
@@ -248,25 +188,8 @@ class Embeddings:
             for rule, expected, found in self._dropped
         ]
 
-    def _drop(self, expected: str, found: str, rule: str = _RULE) -> None:
+    def _drop(self, expected: str, found: str, rule: str = "unsupported_model") -> None:
         self._dropped[rule, expected, found] = None
-
-
-_ANY: Final = AimemLimits(content=sys.maxsize)
-"""Stored content was accepted before, whatever its size."""
-_ENDS: Final[dict[Kind, tuple[tuple[Kind, str], ...]]] = {
-    "chunk": (),
-    "entity": (),
-    "edge": (("chunk", "source_id"), ("chunk", "target_id")),
-    "chunk_entity": (("chunk", "chunk_id"), ("entity", "entity_id")),
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BundleTerms(ImportTerms):
-    """The options of an import of a bundle; ``import_bundle`` explains the attributes."""
-
-    allow_dna_updates: bool
 
 
 class BundleRecord(NamedTuple):
@@ -280,6 +203,20 @@ class BundleRecord(NamedTuple):
     def name(self) -> str:
         """The name by which it is found."""
         return records.name_of(self.kind, self.value)
+
+    @property
+    def names(self) -> list[tuple[str, str]]:
+        """The kinds and names of the record, and of those that it joins."""
+        ends = ((kind, self.value[field]) for kind, field in _ENDS[self.kind])
+        return [(self.kind, self.name), *ends]
+
+    @property
+    def weight(self) -> int:
+        """About how many characters it has."""
+        return sum(
+            len(json.dumps(value)) if isinstance(value, dict | list) else len(str(value))
+            for value in self.value.values()
+        )
 
 
 class AimemPlan(NamedTuple):
@@ -315,153 +252,37 @@ class AimemPlan(NamedTuple):
         return () if self.behind is None else (self.behind,)
 
 
-class AimemPlanner:
-    """Plans the records of a bundle."""
-
-    def __init__(self, terms: BundleTerms, embeddings: Embeddings) -> None:
-        self._terms = terms
-        self._embeddings = embeddings
-        self._past: dict[str, list[SourcedGrain]] = {}  # by name; what counts no more stays so
-
-    def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
-        """Decide."""
-        found = self._found(snapshot, batch)
-        erased = self._erased(snapshot, batch)
-        coming: dict[tuple[Kind, str], int] = {}
-        plans: list[AimemPlan] = []
-        for i, record in enumerate(batch):
-            key, there = (record.kind, record.name), found.get(record.name, [])
-            seen = tuple(one.address for one in there if one.current)
-            if i in erased:
-                plan = AimemPlan(record, Decision("conflict", "erased"), seen)
-            elif key in coming:
-                plan = self._beside(record, coming[key], plans[coming[key]])._replace(seen=seen)
-            else:
-                plan = self._one(snapshot, record, there, seen)
-            if plan.decision in (INSERTED, UPDATED):
-                coming[key] = i
-            plans.append(plan)
-        return plans
-
-    def _found(
-        self, snapshot: SourceSnapshot, batch: list[BundleRecord]
-    ) -> dict[str, list[SourcedGrain]]:
-        """The current grains under records' names; if none is a record's own, also past ones."""
-        found = snapshot.find((record.name for record in batch), "current")
-        alone = [
-            record.name
-            for record in batch
-            if record.name not in self._past
-            and not any(_is_own(record.kind, one) for one in found.get(record.name, ()))
-        ]
-        self._past.update(snapshot.find(alone, "past"))
-        for name in {record.name for record in batch} & self._past.keys():
-            found[name] = [*found.get(name, ()), *self._past[name]]
-        return found
-
-    def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
-        """Plan a record that has the same name as an earlier one of the batch."""
-        twin = before.one
-        exact = records.same_record((twin.kind, twin.value), record.value)
-        decision = self._decide(record.kind, twin.value, record.value)
-        return AimemPlan(record, decision, (), None, exact, twin, wave=before.wave + 1, behind=at)
-
-    def _one(
-        self,
-        snapshot: SourceSnapshot,
-        record: BundleRecord,
-        there: list[SourcedGrain],
-        seen: tuple[str, ...],
-    ) -> AimemPlan:
-        kind, value = record.kind, record.value
-        born = _stored(snapshot, kind, there)
-        if born is not None:
-            stored, said = born
-            exact = records.same_record((kind, said), _bare(value))
-            decision = self._decide(kind, said, value, stored.current)
-            return self._embedded(snapshot, AimemPlan(record, decision, seen, stored, exact))
-        back = returned(snapshot, value, self._terms.user_id) if kind == "chunk" else None
-        if back is None:
-            return self._embedded(snapshot, AimemPlan(record, INSERTED, seen))
-        if back.found is None:
-            return self._embedded(
-                snapshot, AimemPlan(record, INSERTED, seen, carried=back.carried)
-            )
-        decision = UNCHANGED
-        if back.said is not None:
-            decision = self._decide(kind, *back.said, back.found.current)
-        return self._embedded(snapshot, AimemPlan(record, decision, seen, back.found))
-
-    def _decide(
-        self,
-        kind: Kind,
-        stored: Mapping[str, Any],
-        new: Mapping[str, Any],
-        current: bool = True,
-    ) -> Decision:
-        allowed = self._terms.allow_dna_updates
-        return decide(kind, stored, new, current=current, allow_dna_updates=allowed)
-
-    def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
-        """The plan with the vector of a chunk, if it is wanted and not stored."""
-        if plan.one.kind != "chunk" or plan.decision.fate == "conflict":
-            return plan
-        vector = self._embeddings.kept(plan.one.value)
-        if vector is None or plan.decision is not UNCHANGED or plan.stored is None:
-            return plan._replace(vector=vector)
-        other = self._embeddings.is_other(snapshot, plan.stored.address, vector)
-        if other:
-            return plan._replace(
-                decision=Decision("conflict", "field_conflict", fields=("embedding",))
-            )
-        return plan if other is False else plan._replace(vector=vector)
-
-    def _erased(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> set[int]:
-        """Which records were erased, or join what was, by position."""
-        if self._terms.allow_erased:
-            return set()
-        asked = [
-            (i, kind, name)
-            for i, record in enumerate(batch)
-            for kind, name in (
-                (record.kind, record.name),
-                *((kind, record.value[field]) for kind, field in _ENDS[record.kind]),
-            )
-        ]
-        told = snapshot.erased([(kind, name) for _, kind, name in asked], format=records.FORMAT)
-        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
-
-
 def _stored(
     snapshot: SourceSnapshot, kind: Kind, there: list[SourcedGrain]
 ) -> tuple[SourcedGrain, dict[str, Any]] | None:
     """The stored grain of a record, and its record; other kinds may have the same name."""
-
-    def get(address: str) -> Grain:
-        part = snapshot.get(address)
-        if part is None:
-            raise NotFoundError("a part of a record is not in the store", expected=address)
-        return part.grain
-
     for one in there:
-        if _is_own(kind, one):
-            born = records.checked(one.grain, get, _ANY)
+        if records.is_record(one.grain, kind):
+            born = records.checked(one.grain, snapshot.part, _ANY)
             if born is not None:
                 return one, born[1]
     return None
 
 
-def _is_own(kind: Kind, found: SourcedGrain) -> bool:
-    return records.is_record(found.grain, kind)
+def _source(snapshot: SourceSnapshot, chunk: Mapping[str, Any], local: str) -> SourcedGrain | None:
+    """The stored grain that a chunk was made of."""
+    member = chunk.get(records.MEMBER)
+    address = member.get("address") if isinstance(member, dict) else None
+    if isinstance(address, str) and _ADDRESS.fullmatch(address):
+        return snapshot.get(address)
+    created = fields.parse_time(chunk["created_at"])
+    if created is None or created.seconds < 0 or not _LOCAL.fullmatch(local):
+        return None
+    return snapshot.begins(local, created.millis)
 
 
-def _bare(record: Mapping[str, Any]) -> dict[str, Any]:
-    """A record without its embedding, which a grain does not hold."""
-    return {
-        name: value
-        for name, value in record.items()
-        if name != "embedding" or not isinstance(value, str)
-    }
+def _may_come(grain: Grain) -> bool:
+    """Whether a grain can be stored as it is; one that superseded another cannot."""
+    try:
+        prepare_one(grain)
+    except OmsError:
+        return False
+    return not grain.sealed
 
 
 def import_bundle(
@@ -490,7 +311,9 @@ def import_bundle(
     check_batch_size(batch_size)
     if isinstance(source, Bundle):
         envelope, warnings, arrays = source.envelope, source.warnings, frozenset(source.records)
-        every: Iterable[tuple[Kind, dict[str, Any]]] = _records(source)
+        every: Iterable[tuple[Kind, dict[str, Any]]] = (
+            (kind, record) for kind in ARRAYS.values() for record in source.records.get(kind, ())
+        )
     else:
         start = source.tell()
         scan = stream.scan(source, limits)
@@ -503,15 +326,9 @@ def import_bundle(
         check_keys(reader)  # without keys, stored records could not be found
     document = KeptBundle(envelope, arrays, owner) if keep_document and not dry_run else None
     embeddings = Embeddings(envelope, models)
-    terms = BundleTerms(
-        user_id=owner,
-        allow_erased=allow_erased,
-        dry_run=dry_run,
-        actor=actor,
-        allow_dna_updates=allow_dna_updates,
-    )
-    work = _BundleImport(store, terms, embeddings, document)
-    for batch in batches(_placed(every), batch_size, _weight):
+    terms = ImportTerms(user_id=owner, allow_erased=allow_erased, dry_run=dry_run, actor=actor)
+    work = _BundleImport(store, terms, embeddings, document, allow_dna_updates)
+    for batch in batches(_placed(every), batch_size, lambda record: record.weight):
         alive()
         work.take(batch)
     more: list[Problem] = embeddings.warnings()
@@ -537,22 +354,134 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
     def __init__(
         self,
         store: GrainStore,
-        terms: BundleTerms,
+        terms: ImportTerms,
         embeddings: Embeddings,
         document: KeptBundle | None,
+        allow_dna_updates: bool,
     ) -> None:
         super().__init__(store, terms)
         self.tally = ImportTally()
         self._embeddings = embeddings
-        self._planner = AimemPlanner(terms, embeddings)
         self._document = document
+        self._allow_dna_updates = allow_dna_updates
+        self._past: dict[str, list[SourcedGrain]] = {}  # by name; past grains stay past
 
     def plan(self, snapshot: SourceSnapshot, batch: list[BundleRecord]) -> list[AimemPlan]:
-        """Plan records."""
-        return self._planner.plan(snapshot, batch)
+        found = self._found(snapshot, batch)
+        gone = frozenset[tuple[str, str]]()
+        if not self._terms.allow_erased:
+            names = (name for record in batch for name in record.names)
+            gone = snapshot.erased(names, format=records.FORMAT)
+        coming: dict[tuple[Kind, str], int] = {}
+        plans: list[AimemPlan] = []
+        for i, record in enumerate(batch):
+            key, there = (record.kind, record.name), found.get(record.name, [])
+            seen = tuple(one.address for one in there if one.current)
+            if gone and not gone.isdisjoint(record.names):
+                plan = AimemPlan(record, Decision("conflict", "erased"))
+            elif key in coming:
+                plan = self._beside(record, coming[key], plans[coming[key]])
+            else:
+                plan = self._one(snapshot, record, there)
+            if plan.decision in (INSERTED, UPDATED):
+                coming[key] = i
+            plans.append(plan._replace(seen=seen))
+        return plans
+
+    def _found(
+        self, snapshot: SourceSnapshot, batch: list[BundleRecord]
+    ) -> dict[str, list[SourcedGrain]]:
+        """The current grains under records' names; if none is a record's own, also past ones."""
+        found = snapshot.find((record.name for record in batch), "current")
+        alone = [
+            record.name
+            for record in batch
+            if record.name not in self._past
+            and not any(
+                records.is_record(one.grain, record.kind) for one in found.get(record.name, ())
+            )
+        ]
+        self._past.update(snapshot.find(alone, "past"))
+        for name in {record.name for record in batch} & self._past.keys():
+            found[name] = [*found.get(name, ()), *self._past[name]]
+        return found
+
+    def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
+        """Plan a record that has the same name as an earlier one of the batch."""
+        twin = before.one
+        exact = records.same_record((twin.kind, twin.value), record.value)
+        decision = self._decide(record, twin.value)
+        return AimemPlan(record, decision, exact=exact, twin=twin, wave=before.wave + 1, behind=at)
+
+    def _one(
+        self, snapshot: SourceSnapshot, record: BundleRecord, there: list[SourcedGrain]
+    ) -> AimemPlan:
+        born = _stored(snapshot, record.kind, there)
+        if born is not None:
+            stored, said = born
+            bare = {
+                name: value
+                for name, value in record.value.items()
+                if name != "embedding" or not isinstance(value, str)
+            }
+            exact = records.same_record((record.kind, said), bare)
+            decision = self._decide(record, said, current=stored.current)
+            plan = AimemPlan(record, decision, stored=stored, exact=exact)
+        else:
+            plan = self._made(snapshot, record)
+        return self._embedded(snapshot, plan)
+
+    def _made(self, snapshot: SourceSnapshot, record: BundleRecord) -> AimemPlan:
+        """Plan a record that is not stored; a chunk may have been made of a stored grain."""
+        plan, chunk = AimemPlan(record, INSERTED), record.value
+        named = fields.parse_urn(chunk["id"]) if record.kind == "chunk" else None
+        if named is None:
+            return plan
+        found = _source(snapshot, chunk, named.local)
+        tenant = self._terms.user_id
+        if found is None:
+            grain = records.carried(chunk)
+            if grain is None or grain.get("user_id") != tenant or not _may_come(grain):
+                return plan
+            stored = snapshot.get(grain.address)
+            if stored is None:
+                return plan._replace(carried=grain)
+            return AimemPlan(record, UNCHANGED, stored=stored)
+        if Source.of(found.grain) is not None:  # it has a name of its own
+            return plan
+        made, _ = records.native(found.grain, producer=named.producer, owner=tenant, strict=True)
+        if made is None:
+            return plan
+        came = {name: value for name, value in chunk.items() if name != records.MEMBER}
+        decision = self._decide(
+            record._replace(value=came), made | {"id": chunk["id"]}, current=found.current
+        )
+        return AimemPlan(record, decision, stored=found)
+
+    def _decide(
+        self, record: BundleRecord, stored: Mapping[str, Any], *, current: bool = True
+    ) -> Decision:
+        allowed = self._allow_dna_updates
+        return decide(
+            record.kind, stored, record.value, current=current, allow_dna_updates=allowed
+        )
+
+    def _embedded(self, snapshot: SourceSnapshot, plan: AimemPlan) -> AimemPlan:
+        """The plan with the vector of a chunk, if it is wanted and not stored."""
+        if plan.one.kind != "chunk" or plan.decision.fate == "conflict":
+            return plan
+        vector = self._embeddings.kept(plan.one.value)
+        if vector is not None and plan.decision is UNCHANGED and plan.stored is not None:
+            model, data = vector
+            before = snapshot.vector(plan.stored.address, model)
+            if before == data:
+                return plan
+            if before is not None:
+                decision = Decision("conflict", "field_conflict", fields=("embedding",))
+                return plan._replace(decision=decision)
+        return plan._replace(vector=vector)
 
     def tell(self, plan: AimemPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
-        """Count a record, and note what it is kept as."""
         decision, code = plan.decision, None
         if (refused := refusal(outcome)) is not None:
             reason, code = refused
@@ -564,7 +493,6 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
             self._document.note(plan.one.kind, plan.one.place, *_same(plan, decision, step))
 
     def steps(self, plans: list[AimemPlan]) -> dict[int, ImportStep]:
-        """The steps for the store, by the number of the plan; none in a dry run."""
         if self._terms.dry_run:
             return {}
         new = {
@@ -576,27 +504,26 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         built = dict(zip(new, records.to_grains(pairs, tenant=self._terms.user_id), strict=True))
         steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
-            name = plan.one.name
             stored = None if plan.stored is None else plan.stored.address
             if plan.behind is not None:
                 stored = steps[plan.behind].address if i in built else None
-            if plan.carried is not None:
-                steps[i] = ImportStep(name, plan.seen, plan.carried, vector=plan.vector)
-            elif i in built:
-                why = None if stored is None else JUSTIFICATION
-                grain, parts = built[i].grain, tuple(built[i].parts)
-                steps[i] = ImportStep(
-                    name,
-                    plan.seen,
-                    grain,
-                    parts,
-                    stored,
-                    why,
-                    vector=plan.vector,
-                    wave=plan.wave,
-                )
-            elif plan.vector is not None:
-                steps[i] = ImportStep(name, plan.seen, about=stored, vector=plan.vector)
+            grain, replaces = plan.carried, None
+            parts: tuple[Grain, ...] = ()
+            if i in built:
+                grain, parts, replaces = built[i].grain, tuple(built[i].parts), stored
+            elif grain is None and plan.vector is None:
+                continue
+            steps[i] = ImportStep(
+                plan.one.name,
+                plan.seen,
+                grain,
+                parts,
+                replaces,
+                None if replaces is None else JUSTIFICATION,
+                stored if grain is None else None,
+                plan.vector,
+                wave=plan.wave,
+            )
         return steps
 
 
@@ -613,23 +540,9 @@ def _same(
     return (grain if plan.carried is None else None), twin
 
 
-def _records(bundle: Bundle) -> Iterator[tuple[Kind, dict[str, Any]]]:
-    for kind in ARRAYS.values():
-        for record in bundle.records.get(kind, ()):
-            yield kind, record
-
-
 def _placed(every: Iterable[tuple[Kind, dict[str, Any]]]) -> Iterator[BundleRecord]:
     """Records with their places among those of their kind."""
     places: dict[Kind, int] = dict.fromkeys(ARRAYS.values(), 0)
     for kind, value in every:
         yield BundleRecord(places[kind], kind, value)
         places[kind] += 1
-
-
-def _weight(record: BundleRecord) -> int:
-    """About how many characters a record has."""
-    return sum(
-        len(json.dumps(value)) if isinstance(value, dict | list) else len(str(value))
-        for value in record.value.values()
-    )

@@ -167,16 +167,9 @@ def _again(
     addresses: frozenset[str],
 ) -> list[Grain] | None:
     """The grains of a manifest without what it says of the records; None if it says nothing."""
-
-    def get(address: str) -> Grain:
-        found = snapshot.get(address)
-        if found is None:
-            raise NotFoundError("a part of a document is not there")
-        return found.grain
-
     try:
-        found = open_manifest(whole, get)
-        known = keyed(whole, get)
+        found = open_manifest(whole, snapshot.part)
+        known = keyed(whole, snapshot.part)
     except (NotFoundError, FormatError):  # it cannot be given back any more
         return None
     if found is None:

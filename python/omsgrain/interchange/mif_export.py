@@ -452,14 +452,14 @@ class Foreign:
             return everything
         asked = [(kind, name) for name in names for kind in self.format.arrays.values()]
         with open_sources(context_of(store), user_id) as snapshot:
-            told = snapshot.erased(asked, format=self.format.name)
+            erased = snapshot.erased(asked, format=self.format.name)
             stay = names & (self._keyed | self._stays)
             copies = {
                 name
                 for name, grains in snapshot.find(stay).items()
                 if all(is_duplicate(one.grain) for one in grains)
             }
-        gone = {name for (_, name), erased in zip(asked, told, strict=True) if erased}
+        gone = {name for _, name in erased}
         self.losses = [Loss(name, VENDORS, _OF_COPY) for name in sorted(copies - gone)]
         gone |= stay
         left: dict[str, Any] = without_keys(whole, gone)[VENDORS]

@@ -217,8 +217,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         version = self._document.version
         asked = [(kind, name) for name in ids for kind in version.arrays.values()]
         with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
-            told = snapshot.erased(asked, format=version.name)
-        return {name for (_, name), gone in zip(asked, told, strict=True) if gone}
+            return {name for _, name in snapshot.erased(asked, format=version.name)}
 
     def _new(self, steps: list[ImportStep]) -> list[ImportStep]:
         """The steps whose grain is not stored yet; the retention of a stored one runs already."""

@@ -37,6 +37,7 @@ from omsgrain.formats.table import VERSIONS, load, sniff, sniff_file, version
 from omsgrain.grain import Grain
 from omsgrain.interchange.outcome import RecordReport
 from omsgrain.interchange.signed_files import signed_data, signed_text
+from omsgrain.store.source_tombstones import TEXT
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
@@ -232,6 +233,14 @@ class Arrived(NamedTuple):
     def names(self) -> tuple[str, ...]:
         """The names by which it is looked up."""
         return tuple(name for name in (self.id, self.hashed, self.old_id) if name)
+
+    @property
+    def erasable(self) -> list[tuple[str, str]]:
+        """The kinds and names under which it may have been erased: its ids, and its text."""
+        if self.kind == NATIVE:
+            return []
+        found = ((self.kind, self.id), (self.kind, self.old_id), (TEXT, self.hash))
+        return [(kind, name) for kind, name in found if name]
 
     @property
     def kept_id(self) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from omsgrain.errors import NotFoundError, OmsError
+from omsgrain.errors import OmsError
 from omsgrain.formats import times
 from omsgrain.formats.convert.base import OtherId, of_address
 from omsgrain.formats.records import Record, is_duplicate
@@ -15,11 +15,10 @@ from omsgrain.formats.source import Source
 from omsgrain.formats.table import FORMATS, version
 from omsgrain.grain import Grain, make
 from omsgrain.interchange.outcome import UNCHANGED, UPDATED, Decision, MifStrategy, Own, decide
-from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument, canonical
+from omsgrain.interchange.parse import Arrived, ParsedDocument, canonical
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportTerms
 from omsgrain.store.source_index import SourcedGrain, SourceSnapshot, open_sources
-from omsgrain.store.source_tombstones import TEXT
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore
@@ -277,10 +276,8 @@ class Look:
         return None if found is None else found[1]
 
     def _part(self, address: str) -> Grain:
-        part = self._at(address)
-        if part is None:
-            raise NotFoundError("a part of a record is not in the store", expected=address)
-        return part.grain
+        part = self.coming.get(address)
+        return self.snapshot.part(address) if part is None else part.grain
 
 
 def _changed(record: Record) -> times.Instant | None:
@@ -345,10 +342,13 @@ class Planner:
     def plan(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> list[RecordPlan]:
         """Plan a batch; call ``done`` with the outcome."""
         look = self._look = self.look(snapshot, batch)
-        erased = self._erased(snapshot, batch)
+        gone = frozenset[tuple[str, str]]()
+        if not self._terms.allow_erased:
+            names = (name for one in batch for name in one.erasable)
+            gone = snapshot.erased(names, format=self._document.version.name)
         plans: list[RecordPlan] = []
         for i, one in enumerate(batch):
-            if i in erased:
+            if gone and not gone.isdisjoint(one.erasable):
                 plan = RecordPlan(one, _ERASED)
             elif one.is_duplicate:
                 plan = RecordPlan(one, _HERE)
@@ -564,21 +564,6 @@ class Planner:
         if same_text:
             return "fields", None, None
         return ("newer" if look.is_older(one, current) else "text"), None, None
-
-    def _erased(self, snapshot: SourceSnapshot, batch: Sequence[Arrived]) -> set[int]:
-        """Which records were erased, by position: under their id, or by their text."""
-        if self._terms.allow_erased:
-            return set()
-        asked = [
-            (i, kind, name)
-            for i, one in enumerate(batch)
-            for kind, name in ((one.kind, one.id), (one.kind, one.old_id), (TEXT, one.hash))
-            if name and one.kind != NATIVE
-        ]
-        told = snapshot.erased(
-            [(kind, name) for _, kind, name in asked], format=self._document.version.name
-        )
-        return {i for (i, _, _), gone in zip(asked, told, strict=True) if gone}
 
 
 def _id(grain: Grain) -> str | None:

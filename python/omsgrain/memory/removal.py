@@ -17,6 +17,8 @@ from omsgrain.crypto.master_key import load_master
 from omsgrain.errors import SchemaError
 from omsgrain.interchange.kept import trimmed
 from omsgrain.memory.memory import UserGrains
+from omsgrain.storage import tombstones
+from omsgrain.storage.erasure_queue import WITHIN
 from omsgrain.store.context import check_reason, context_of
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.identity import Identities, select
@@ -83,6 +85,45 @@ def erase(
     if mentions == "erase":
         clear_mentions(store, identities)
     return store.privacy.erase(identities, reason_code=reason_code, mentions=mentions, **options)
+
+
+def erase_tenant(
+    store: GrainStore,
+    tenant: str,
+    *,
+    reason_code: str,
+    scrub: Literal["now", "queued"] = "now",
+    within_days: int = WITHIN,
+    rekey: MasterKey | None = None,
+) -> ErasureReport:
+    """Erase all memory of a tenant: grains, index rows, vectors, keys and ciphertext.
+
+    From the first moment no export includes any of it: an export that begins finds nothing, and
+    one that is running stops with an error. Only holds and minimum retentions keep a grain. Such
+    a grain is restricted, is in no export, and is erased when nothing keeps it any longer.
+
+    A grain that bears the tenant's id and belongs to no user is erased too. One that belongs to
+    another user stays, whatever it says, and the report names it. An import brings erased records
+    back only with ``allow_erased``; the tenant can have new ones at once. The audit trail says
+    that there was an erasure, and not of whom or of what.
+
+    Spec: AIMEM §5.2
+    """
+    return store.privacy.erase(
+        [tenant],
+        reason_code=reason_code,
+        mentions="tenant",
+        scrub=scrub,
+        ciphertext=True,
+        within_days=within_days,
+        rekey=rekey,
+    )
+
+
+def erasures(store: GrainStore, tenant: str) -> int:
+    """Return how often a tenant was erased, by any process; an erasure counts as it begins."""
+    with context_of(store).storage.read() as reader:
+        return tombstones.times(reader, "identity", tenant)
 
 
 def check_erasure(

@@ -17,8 +17,8 @@ from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.aimem.records import FORMAT
-from omsgrain.interchange.aimem import erase_tenant
 from omsgrain.interchange.aimem_import import import_bundle
+from omsgrain.memory.removal import erase_tenant
 from omsgrain.server.errors import HttpRefusal, refusal_of
 from omsgrain.server.request import LINES, RequestContext, as_json
 from omsgrain.server.service import Flag

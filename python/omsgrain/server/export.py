@@ -145,7 +145,7 @@ def wanted(given: Mapping[str, Any]) -> BundleRequest:
     asked = BundleRequest(**given)
     if asked.scope != "SINCE":
         asked = replace(asked, since=None)
-    aimem_export.wanted(asked.scope, asked.since)
+    aimem_export.BundleOptions(scope=asked.scope, since=asked.since)  # checks both
     if asked.embedding_model is not None and not asked.include_embeddings:
         raise HttpRefusal("invalid_parameter", "embedding_model needs include_embeddings=true")
     return asked

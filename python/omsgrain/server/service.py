@@ -17,7 +17,7 @@ import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.formats.json_text import VALUES
-from omsgrain.interchange.aimem import erasures
+from omsgrain.memory.removal import erasures
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.store.context import context_of

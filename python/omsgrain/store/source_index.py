@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
 
 from omsgrain import _core
-from omsgrain.errors import KeyMissingError, RangeError, SchemaError
+from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query.origin import origins as names_of
 from omsgrain.storage.base import Reader, Which
@@ -168,11 +168,22 @@ class SourceSnapshot:
         found = vectors.vectors_of(self._reader, seq, unseal).get(model)
         return None if found is None else vectors.pack(found)
 
-    def erased(self, records: Iterable[tuple[str, str]], *, format: str) -> list[bool]:
-        """Return of each record of the user whether it was erased."""
+    def part(self, address: str) -> Grain:
+        """Return a grain of the user that another one names."""
+        found = self.get(address)
+        if found is None:
+            raise NotFoundError("a part of a record is not in the store", expected=address)
+        return found.grain
+
+    def erased(
+        self, records: Iterable[tuple[str, str]], *, format: str
+    ) -> frozenset[tuple[str, str]]:
+        """Return which of the user's records were erased, by kind and id."""
         if self._plain.row(META, KEY_RECORD) is None:
-            return [False for _ in records]  # the store has no tombstones
-        return source_tombstones.erased(self._plain, self._user_id, records, format=format)
+            return frozenset()  # the store has no tombstones
+        asked = list(dict.fromkeys(records))
+        gone = source_tombstones.erased(self._plain, self._user_id, asked, format=format)
+        return frozenset(record for record, erased in zip(asked, gone, strict=True) if erased)
 
     def is_withdrawn(self, found: SourcedGrain) -> bool:
         """Return whether a past grain was retracted or restricted; if not, it was superseded."""
