@@ -18,7 +18,7 @@ from omsgrain.formats.mif1.document import STAYS
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.interchange.export import AimemExportReport as BundleReport
-from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from support.aimem_imports import holdings
@@ -69,13 +69,15 @@ def test_a_document_that_was_imported_comes_back_as_it_came(
     import_document(store, maker.load(document))
     (kept,) = documents(store, USER)
     assert (kept.id, kept.format) == ("exp_a1b2", maker.format)
-    assert json.dumps(json.loads(export_kept(store, USER, kept.id).data)) == json.dumps(document)
+    assert json.dumps(
+        json.loads(export_document(store, USER, document=kept.id)[0].data)
+    ) == json.dumps(document)
     maker.take(store, maker.memory(1, "coffee"), keep_document=False)
-    assert json.loads(export_kept(store, USER, kept.id).data) == document
+    assert json.loads(export_document(store, USER, document=kept.id)[0].data) == document
     with pytest.raises(NotFoundError):
-        export_kept(store, "grace", kept.id)
+        export_document(store, "grace", document=kept.id)[0]
     with pytest.raises(NotFoundError):
-        export_kept(store, USER, "exp_other")
+        export_document(store, USER, document="exp_other")[0]
 
 
 def test_a_document_keeps_what_was_stored_in_another_form(store: og.GrainStore) -> None:
@@ -85,7 +87,7 @@ def test_a_document_keeps_what_was_stored_in_another_form(store: og.GrainStore) 
         maker.memory(1, "tea", tags=["a"]), maker.memory(9, "milk"), maker.memory(2, "cream")
     )
     import_document(store, maker.load(document))
-    assert json.loads(export_kept(store, USER, "exp_a1b2").data) == document
+    assert json.loads(export_document(store, USER, document="exp_a1b2")[0].data) == document
     assert contents(store) == ["cream", "milk", "tea"]
 
 
@@ -234,7 +236,7 @@ def test_a_consent_that_forbids_sharing(store: og.GrainStore, tmp_path: Any) -> 
     for export in (
         lambda: export_document(store, USER, format="mif1"),
         lambda: export_document(store, USER, format="mif2", purpose="sale"),
-        lambda: export_kept(store, USER, "exp_a1b2"),
+        lambda: export_document(store, USER, document="exp_a1b2")[0],
         lambda: export_bundle(store, USER, tenant_id="urn:x:ada"),
         lambda: store.export_mg(tmp_path / "m.mg"),
     ):
@@ -282,7 +284,9 @@ def test_a_consent_stays_with_its_document(store: og.GrainStore, more: dict[str,
         written = export_document(store, USER, format=format)
         assert b"sharing_allowed" not in written[0].data
         assert [(one.field, one.reason) for one in written[1].losses] == [("consent", STAYS)]
-    assert json.loads(export_kept(store, USER, "exp_a1b2").data)["consent"]["sharing_allowed"]
+    assert json.loads(export_document(store, USER, document="exp_a1b2")[0].data)["consent"][
+        "sharing_allowed"
+    ]
 
 
 # -- redaction ------------------------------------------------------------------------------------

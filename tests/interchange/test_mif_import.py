@@ -18,7 +18,6 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError, StoreError
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem_export import export_bundle
-from omsgrain.interchange.kept import export_kept
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.storage import erasure_queue
@@ -285,7 +284,7 @@ def test_an_expired_retention_is_reported(store: og.GrainStore) -> None:
     # It is still here, and leaves no more.
     assert json.loads(export_document(store, USER, format="mif1")[0].data)["memories"] == []
     with pytest.raises(NotFoundError):
-        export_kept(store, USER, "exp_a1b2")
+        export_document(store, USER, document="exp_a1b2")[0]
     store.privacy.run_due(now=NOW)
     assert contents(store) == []
 

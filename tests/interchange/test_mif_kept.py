@@ -18,7 +18,7 @@ from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
 from omsgrain.formats.source import Source
 from omsgrain.grain import make
-from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory import memory, removal
@@ -64,7 +64,7 @@ def said(store: og.GrainStore, **options: Any) -> dict[str, Any]:
 
 
 def kept(store: og.GrainStore) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(export_kept(store, USER, "exp_a1b2").data)
+    found: dict[str, Any] = json.loads(export_document(store, USER, document="exp_a1b2")[0].data)
     return found
 
 

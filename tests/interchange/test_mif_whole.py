@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from omsgrain.formats import Import
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
-from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.kept import documents
+from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from support import mif1_documents, mif2_documents
 from support.aimem_imports import holdings
@@ -42,7 +43,7 @@ def through_a_store(read: Import, document: dict[str, Any], **options: Any) -> N
             assert documents(store, USER) == []
             return
         (kept,) = documents(store, USER)
-        data = export_kept(store, USER, kept.id, purpose="access").data
+        data = export_document(store, USER, document=kept.id, purpose="access")[0].data
         assert json.dumps(json.loads(data)) == json.dumps(document)
 
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError
@@ -27,7 +27,6 @@ from omsgrain.formats.aimem.records import FORMAT as AIMEM
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import (
     KIND,
-    Dump,
     Loss,
     Manifest,
     bare,
@@ -69,19 +68,10 @@ class KeptBundle:
 
     def __init__(self, envelope: Mapping[str, Any], kinds: Collection[Kind], tenant: str) -> None:
         self._envelope, self._tenant = dict(envelope), tenant
-        self._digests: dict[Kind, list[bytes]] = {
-            kind: [] for kind in ARRAYS.values() if kind in kinds
-        }
+        self._digests = {kind: list[bytes]() for kind in ARRAYS.values() if kind in kinds}
 
     def note(self, kind: Kind, place: int, grain: Grain | None, twin: int | None) -> None:
-        """Note which grain says exactly what a record does, if any.
-
-        Args:
-            kind: of the record.
-            place: its number among the records of its kind.
-            grain: the grain.
-            twin: the number of the record before it that says the same.
-        """
+        """Note the grain that says exactly what a record does, or an earlier record that does."""
         listed = self._digests[kind]
         listed.extend([_MISSING] * (place + 1 - len(listed)))
         if twin is not None:
@@ -241,25 +231,18 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
 # -- giving a document back -----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class KeptDocument:
+class KeptDocument(NamedTuple):
     """A document that is kept.
 
     Attributes:
         id: by what it is known: that of the export, or else the hash of its bytes.
         format: ``mif2``, ``mif1`` or ``mif-ld``.
-        created_at: when it was made, ms since 1970.
         seq: the number of the grain that lists it.
     """
 
     id: str
     format: str
-    created_at: int
     seq: int
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as JSON-ready values."""
-        return {"id": self.id, "format": self.format, "created_at": self.created_at}
 
 
 def documents(
@@ -271,26 +254,12 @@ def documents(
     def look(page: MemoryPage, seq: int, grain: Grain) -> None:
         source = Source.of(grain)
         if source is not None and source.kind == KIND and source.format in VERSIONS:
-            created_at = grain.get("created_at", 0)
-            found.append(KeptDocument(source.id, source.format, created_at, seq))
+            found.append(KeptDocument(source.id, source.format, seq))
 
     memory = UserMemory(store, user_id, purpose=purpose)
     for _ in memory.each(memory.seqs, look, strict=False):
         pass
     return found
-
-
-def export_kept(
-    store: GrainStore,
-    user_id: str,
-    id: str,
-    *,
-    purpose: Purpose = "transfer",
-    actor: str | None = None,
-) -> Dump:
-    """Give a document back as it came, in memory; all else as `kept_pieces`."""
-    found, losses = kept_pieces(store, user_id, id, purpose=purpose, actor=actor)
-    return Dump(b"".join(found), losses)
 
 
 def kept_pieces(

@@ -16,7 +16,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld.temporal import is_known, is_valid
-from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory.memory import id_of
@@ -166,7 +166,7 @@ def test_a_document_comes_back_unchanged(store: og.GrainStore) -> None:
     ]  # fmt: skip
     take(store, *whole)
     (kept,) = documents(store, USER)
-    assert json.loads(export_kept(store, USER, kept.id).data) == whole
+    assert json.loads(export_document(store, USER, document=kept.id)[0].data) == whole
     dump, _ = export_document(store, USER, format="mif-ld", strict=True)
     assert [one["payload"] for one in json.loads(dump.data)["records"]] == whole
 

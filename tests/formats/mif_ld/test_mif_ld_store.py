@@ -12,7 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.formats.mif_ld import markdown
-from omsgrain.interchange.kept import documents, export_kept
+from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from support.mif_imports import opened
@@ -72,7 +72,7 @@ def test_a_document_is_given_back(store: og.GrainStore) -> None:
         fates(store, whole)
         kept = documents(store, USER)[-1]
         assert kept.format == "mif-ld"
-        assert json.loads(export_kept(store, USER, kept.id).data) == whole
+        assert json.loads(export_document(store, USER, document=kept.id)[0].data) == whole
 
 
 def test_counters_continue(store: og.GrainStore) -> None:
