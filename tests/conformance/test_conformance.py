@@ -13,9 +13,8 @@ import h11
 import httpx
 import pytest
 
-from omsgrain.conformance.http.cases import REQUESTS, CaseOutcome, HttpCase, ask, cases, run
-from omsgrain.conformance.http.flows import FLOWS
-from omsgrain.conformance.http.probe import TenantTokens
+from omsgrain.conformance.http import FLOWS, REQUESTS, CaseOutcome, HttpCase, ask, cases, run
+from omsgrain.conformance.probe import TenantTokens
 from omsgrain.errors import SchemaError
 from support.http_server import Site, site
 from support.shell import Shell
@@ -232,7 +231,7 @@ def test_the_command(
         CaseOutcome("two", "2.2", "draft", False, "422", "500"),
         CaseOutcome("three", "2.3", "recommendation", None, found="no token: admin"),
     ]
-    monkeypatch.setattr("omsgrain.conformance.http.cases.ask", lambda *_, **__: iter(made))
+    monkeypatch.setattr("omsgrain.conformance.http.ask", lambda *_, **__: iter(made))
     call = ("conformance", "--aimem-url", "http://omsgrain.test", "--token", "secret")
     assert shell(*call) == 1 and b"1 passed, 1 failed, 1 left out" in shell.out
     assert b"secret" not in shell.out + shell.err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.conformance.runner import RULES, choose, run
+from omsgrain.conformance.rule import RULES, choose, run
 from support import mutants_formats, mutants_oms, mutants_store
 from support.mutants import Mutant
 

@@ -16,8 +16,19 @@ import pytest
 from omsgrain.conformance import report
 from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS
 from omsgrain.conformance.bench import Bench, MissingError
-from omsgrain.conformance.rule import FILES, SPECS, Check, Rule, Spec, Tried, table
-from omsgrain.conformance.runner import KINDS, RULES, choose, run
+from omsgrain.conformance.rule import (
+    FILES,
+    KINDS,
+    RULES,
+    SPECS,
+    Check,
+    Rule,
+    Spec,
+    Tried,
+    choose,
+    run,
+    table,
+)
 from omsgrain.conformance.steps import OPERATIONS
 from omsgrain.errors import NotFoundError, RangeError, SchemaError, packages_of
 from support.paths import ROOT
@@ -99,6 +110,7 @@ MEMBERS = {
     "vectors": {"vectors"},
     "file": {"files"},
     "encode": {"grain", "cases"},
+    "key": {"grain", "name", "short", "list", "needed"},
     "warnings": {"grain", "cases"},
     "policy": {"acts", "cases"},
     "document": {"document", "cases"},
@@ -223,7 +235,7 @@ def test_no_such_rule(shell: Shell) -> None:
 
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
-        "server": ("omsgrain.conformance.local_server", lambda bench: bench.probe),
+        "server": ("omsgrain.server.app", lambda bench: bench.probe),
         "mcp": ("omsgrain.mcp.tools", lambda bench: bench.tools),
     }
     for extra, (module, need) in absent.items():

@@ -18,8 +18,8 @@ from omsgrain.formats.source import NAMES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from omsgrain.conformance.http.cases import CaseOutcome
-    from omsgrain.conformance.runner import RuleVerdict
+    from omsgrain.conformance.http import CaseOutcome
+    from omsgrain.conformance.rule import RuleVerdict
 
 FAILED = 1
 _SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
@@ -152,7 +152,7 @@ def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) 
 
 def _try(given: dict[str, Any], as_json: bool) -> int:
     from omsgrain.conformance import report
-    from omsgrain.conformance.runner import RULES, choose, run
+    from omsgrain.conformance.rule import RULES, choose, run
 
     form = given["form"] or ("json" if as_json else "table")
     if as_json and form != "json":
@@ -206,8 +206,8 @@ def _print_table(
 
 
 def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
-    from omsgrain.conformance.http.cases import ask
-    from omsgrain.conformance.http.probe import TenantTokens
+    from omsgrain.conformance.http import ask
+    from omsgrain.conformance.probe import TenantTokens
 
     tokens = TenantTokens(
         given["token"],

@@ -2,16 +2,15 @@
 """Tests whether this build, or another server, follows the formats.
 
 rules         the rules of OMS 1.2, AIMEM, MIF 2.0, MIF 1.0 and MIF in JSON-LD, as JSON
-rule          rules, their files, changes of documents, results of calls
-runner        loads, selects and tests rules
+rule          rules, loaded, chosen and tested; changes of documents, results of calls
 report        results in Markdown and JSON
 bench         directories, stores, signers and a server for checks
-local_server  a server of this build in this process
 steps         rules written as operations on a store
 grains, signatures, containers, stores, policies    OMS rules that need code
 documents, aimem                                    MIF and AIMEM rules that need code
 vectors       runs test vectors
-http          tests an AIMEM server over HTTP
+http          tests an AIMEM server over HTTP, by cases of one request or several
+probe         sends requests and reads responses
 
 It imports everything but the command line, because it tests the public surface.
 """

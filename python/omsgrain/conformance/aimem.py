@@ -12,13 +12,12 @@ import copy
 import io
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import omsgrain as og
 from omsgrain import formats
-from omsgrain.conformance.bench import ADA, NOW, Bench, ada, ben, by_hand
+from omsgrain.conformance.bench import ADA, NOW, TENANT, Bench, ada, ben, by_hand
 from omsgrain.conformance.rule import (
     TAKEN,
     Entry,
@@ -35,6 +34,7 @@ from omsgrain.crypto import signers, trust
 from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.document import checksum_of
+from omsgrain.formats.aimem.fields import ARRAYS
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem_export import export_bundle
@@ -42,43 +42,25 @@ from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.memory.removal import erase_tenant
 
 PRODUCER: Final = "probe"
-TENANT: Final = "11111111-1111-4111-8111-111111111111"
 
 Document = dict[str, Any]
 Basis = Literal["draft", "recommendation"]
 
 
-@dataclass(frozen=True, slots=True)
-class Good:
-    """A change that keeps a bundle valid.
+class BundleCase(NamedTuple):
+    """A change of the sample, and what a server must answer.
 
     Attributes:
         name: a short name.
         section: the section of the draft.
         basis: the draft, or a recommendation.
         change: pointers to set and to remove.
-        warning: the rule of the expected warning.
-    """
-
-    name: str
-    section: str
-    basis: Basis
-    change: Mapping[str, Any]
-    warning: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A change that makes a bundle invalid.
-
-    Attributes:
-        name: a short name.
-        section: the section of the draft.
-        basis: the draft, or a recommendation.
-        change: pointers to set and to remove.
-        rule: our id of the broken rule.
+        rule: our id of the broken rule; empty for a valid bundle.
         pointer: the place of the defect.
         status: the HTTP status.
+        warning: the rule of the expected warning.
+        old: the text to replace, for a bundle that is not valid JSON.
+        new: the text in its place.
     """
 
     name: str
@@ -88,51 +70,32 @@ class Fault:
     rule: str
     pointer: str
     status: int
-
-
-@dataclass(frozen=True, slots=True)
-class TextFault:
-    """A change of the text that makes it invalid as a bundle."""
-
-    name: str
-    section: str
-    basis: Basis
+    warning: str | None
     old: str
     new: str
-    rule: str
 
 
-def _basis(row: Mapping[str, Any]) -> Basis:
-    return "recommendation" if row.get("basis") == "recommendation" else "draft"
-
-
-GOODS: Final = tuple(
-    Good(row["name"], row["section"], _basis(row), row, row.get("warns"))
-    for row in table("aimem")["accepted"]
-)
-FAULTS: Final = tuple(
-    Fault(
-        row["name"],
-        row["section"],
-        _basis(row),
-        row,
-        row["rule"],
-        row["at"],
-        row.get("status", 422),
+def _cases(group: str) -> tuple[BundleCase, ...]:
+    return tuple(
+        BundleCase(
+            row["name"],
+            row["section"],
+            row.get("basis", "draft"),
+            row,
+            row.get("rule", ""),
+            row.get("at", ""),
+            row.get("status", 422),
+            row.get("warns"),
+            row.get("old", ""),
+            "".join(map(value_of, row.get("new", ()))),
+        )
+        for row in table("aimem")[group]
     )
-    for row in table("aimem")["refused"]
-)
-TEXTS: Final = tuple(
-    TextFault(
-        row["name"],
-        row["section"],
-        _basis(row),
-        row["old"],
-        "".join(map(value_of, row["new"])),
-        row["rule"],
-    )
-    for row in table("aimem")["texts"]
-)
+
+
+GOODS: Final = _cases("accepted")
+FAULTS: Final = _cases("refused")
+TEXTS: Final = _cases("texts")
 
 
 def sample() -> Document:
@@ -272,18 +235,11 @@ def canonical(_: Bench, entry: Entry) -> Iterator[Tried]:
         yield Tried(case["try"], f"sha256:{wanted}", found)
 
 
-_KINDS: Final = {
-    "chunks": "chunk",
-    "edges": "edge",
-    "entities": "entity",
-    "chunk_entities": "chunk_entity",
-}
-
-
-def _lines(whole: Document) -> bytes:
-    envelope = {name: value for name, value in whole.items() if name not in _KINDS}
-    records = [{"_kind": kind} | one for name, kind in _KINDS.items() for one in whole[name]]
-    return b"".join(json.dumps(one).encode() + b"\n" for one in (envelope, *records))
+def by_lines(document: Document) -> bytes:
+    """Write a bundle as NDJSON, in the order of its members."""
+    envelope = {name: value for name, value in document.items() if name not in ARRAYS}
+    records = [{"_kind": kind} | one for name, kind in ARRAYS.items() for one in document[name]]
+    return b"".join(spelled(one) + b"\n" for one in (envelope, *records))
 
 
 def _scanned(text: bytes) -> str:
@@ -298,9 +254,9 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
     """NDJSON bundles are read; a record of an unknown kind is refused."""
     for one in data("bundles"):
         whole = json.loads(one["bundle"])
-        if set(_KINDS) <= set(whole):
-            yield Tried(one["description"], TAKEN, _scanned(_lines(whole)))
-    text = _lines(json.loads(data("bundles")[0]["bundle"])).decode()
+        if set(ARRAYS) <= set(whole):
+            yield Tried(one["description"], TAKEN, _scanned(by_lines(whole)))
+    text = by_lines(json.loads(data("bundles")[0]["bundle"])).decode()
     for case in entry["cases"]:
         found = _scanned(text.replace(case["old"], case["new"], 1).encode())
         yield Tried(case["try"], "unknown_kind", found)
@@ -308,7 +264,7 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 def lines_cut(_: Bench, entry: Entry) -> Iterator[Tried]:
     """An NDJSON bundle with a missing line or two swapped lines has another checksum."""
-    text = _lines(json.loads(data("bundles")[0]["bundle"])).splitlines(keepends=True)
+    text = by_lines(json.loads(data("bundles")[0]["bundle"])).splitlines(keepends=True)
     swapped = [text[0], text[2], text[1], *text[3:]]
     for what, left in (("the last line left out", text[:-1]), ("two lines swapped", swapped)):
         yield Tried(what, "checksum_mismatch", _scanned(b"".join(left)))

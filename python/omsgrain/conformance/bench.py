@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import io
 from contextlib import ExitStack
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,13 +19,19 @@ from omsgrain.crypto.signers import Ed25519Signer, ES256Signer, KeySigner
 from omsgrain.errors import packages_of
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT
+from omsgrain.storage.tokens import open_tokens
 from omsgrain.store.context import Settings
 
 if TYPE_CHECKING:
-    from omsgrain.conformance.http.probe import Probe
+    import httpx
+
+    from omsgrain.conformance.probe import Probe
 
 NOW: Final = 1_768_471_200_000
 """The time of the stores' clocks, ms since 1970."""
+TENANT: Final = "11111111-1111-4111-8111-111111111111"
+"""The tenant of the server and of the sample bundle."""
+_SERVER: Final = "http://omsgrain.test"
 
 
 class MissingError(Exception):
@@ -86,20 +94,31 @@ class Bench:
     @cached_property
     def probe(self) -> Probe:
         """Sends HTTP requests to a server of this build, as one tenant."""
-        from omsgrain.conformance.http.probe import Probe, TenantTokens
+        from omsgrain.conformance.probe import Probe, TenantTokens
 
         try:
-            from omsgrain.conformance.local_server import client
+            import httpx
+
+            from omsgrain.server.app import application
+            from omsgrain.server.log import Log
+            from omsgrain.server.service import HttpService, ServerOptions, Stores
         except ImportError as error:
             raise MissingError(f"no {error.name}: needs {packages_of('server')}") from None
-        asked, token = client(self.directory() / "served.omsg", self._open)
-        full, out, brought, admin = (
-            token("full", ("import", "export")),
-            token("out", ("export",)),
-            token("in", ("import",)),
-            token("admin", ("admin",)),
+        path = self.directory() / "served.omsg"
+        og.open(path).close()
+        service = HttpService(Stores(og.open(path, count_access=False)), ServerOptions())
+        self._open.callback(service.close)
+        self._open.callback(service.stop)
+        app = application(service, Log("json", io.StringIO()))
+        client = self._open.enter_context(
+            httpx.Client(transport=httpx.MockTransport(partial(_answer, app)), base_url=_SERVER)
         )
-        return Probe(asked, TenantTokens(full, out, brought, admin))
+        with open_tokens(path) as tokens:
+            full, out, brought, admin = (
+                tokens.add("-".join(scopes), TENANT, scopes)
+                for scopes in (("import", "export"), ("export",), ("import",), ("admin",))
+            )
+        return Probe(client, TenantTokens(full, out, brought, admin))
 
     @cached_property
     def tools(self) -> dict[str, dict[str, Any]]:
@@ -109,6 +128,24 @@ class Bench:
         except ImportError as error:
             raise MissingError(f"no {error.name}: needs {packages_of('mcp')}") from None
         return {tool.name: tool.input_schema for tool in listed(readonly=False)}
+
+
+def _answer(app: Any, request: httpx.Request) -> httpx.Response:
+    """Send a request to an application of this process, in an event loop of its own."""
+    import httpx
+
+    async def ask() -> httpx.Response:
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url=_SERVER) as client:
+            return await client.request(
+                request.method, str(request.url), headers=request.headers, content=request.read()
+            )
+
+    found = asyncio.run(ask())
+    headers = [  # httpx has already decompressed the content
+        (name, value) for name, value in found.headers.items() if name != "content-encoding"
+    ]
+    return httpx.Response(found.status_code, headers=headers, content=found.content)
 
 
 ADA: Final = "did:key:z6MkehRgf7yJbgaGfYsdoAsKdBPE3dj2CYhowQdcjqSJgvVd"

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
-from omsgrain.conformance.rule import SPECS, Spec
-from omsgrain.conformance.runner import RuleVerdict
+from omsgrain.conformance.rule import SPECS, RuleVerdict, Spec
 
 WORDS: Final = {True: "passed", False: "FAILED", None: "left out"}
 _SHOWN: Final = 3  # tests that a row lists

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.conformance.aimem import FAULTS, Fault, changed, sample, sealed, spelled
+from omsgrain.conformance.aimem import FAULTS, BundleCase, changed, sample, sealed, spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream
@@ -83,7 +83,7 @@ _ELSEWHERE = ("/chunk_entities", "/edges")
     [fault for fault in FAULTS if fault.pointer not in _ELSEWHERE],
     ids=lambda fault: fault.name.replace("\n", ""),
 )
-def test_one_defect_is_one_problem_with_its_line(fault: Fault) -> None:
+def test_one_defect_is_one_problem_with_its_line(fault: BundleCase) -> None:
     document = changed(fault.change)
     ((rule, pointer, line),) = problems(text_of(document))
     if rule == "not_object":  # a line that is no object has no kind either
