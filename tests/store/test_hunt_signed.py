@@ -24,7 +24,7 @@ from omsgrain.store.context import Settings, context_of
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy import consent as withdrawing
 from omsgrain.store.privacy import erasure, removal
-from omsgrain.store.signature_policy import Required
+from omsgrain.store.trust import Required
 from support.invented_people import EVERYWHERE, KINDS, NOW, belief, consent, opened
 from support.signed_stores import make, signed, signed_by
 from support.signers import ALICE, BOB, CAROL, FIELDS

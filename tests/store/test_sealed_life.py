@@ -37,7 +37,7 @@ from omsgrain.storage.tables import (
 )
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.signature_policy import Required
+from omsgrain.store.trust import Required
 from support.sealed_stores import USERS, belief, some
 from support.signers import ALICE, BOB, GRAIN
 

@@ -16,7 +16,7 @@ from omsgrain.crypto import Signer, co_sign, with_signed_bit
 from omsgrain.grain import stored_grain
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
-from omsgrain.store.signature_policy import Required
+from omsgrain.store.trust import Required
 from support.signed_stores import (
     EVERYWHERE,
     KINDS,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omsgrain.policy.presets import Preset
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.text import TextIndex
-    from omsgrain.store.signature_policy import Required
+    from omsgrain.store.trust import Required
 
 MANY = 4_096
 """Reads of so many grains are counted in memory before they are written."""

@@ -100,7 +100,7 @@ def open(
         preset = load(policy)
     required = None
     if require_signatures:
-        from omsgrain.store.signature_policy import Required
+        from omsgrain.store.trust import Required
 
         required = Required.parse(require_signatures)
     settings = Settings(

@@ -468,9 +468,9 @@ class GrainStore(StorePart):
             KeyMissingError: the grain's key is missing, or keys to write to an encrypted store.
             OmsError, StoreError: as for ``supersede``.
         """
-        from omsgrain.store import sign
+        from omsgrain.store import trust
 
-        return sign.sign(self._context, address, signer, iat=iat, justification=justification)
+        return trust.sign(self._context, address, signer, iat, justification)
 
     def verify(self, *, errors: OnError = "raise") -> VerifyReport:
         """Verify the address, canonical form and fields of every grain.

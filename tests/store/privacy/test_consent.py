@@ -19,7 +19,7 @@ from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy.consent import SLA_DAYS, check_basis, is_asked
 from omsgrain.store.privacy.identity import select
-from omsgrain.store.signature_policy import Required
+from omsgrain.store.trust import Required
 from support.invented_people import (
     ANN,
     DAY,

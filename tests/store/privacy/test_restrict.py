@@ -14,7 +14,7 @@ from omsgrain import errors as err
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.privacy import restriction
+from omsgrain.store.privacy import privacy
 from support.invented_people import ANN, EVERYWHERE, NAMES, Clock, belief, current, opened
 from support.known_grains import VECTORS
 
@@ -155,7 +155,7 @@ def test_all_grains_of_a_person_are_restricted(store: og.GrainStore) -> None:
 
 
 def test_more_than_a_page_of_them(store: og.GrainStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(restriction, "_PAGE", 50)
+    monkeypatch.setattr(privacy, "_PAGE", 50)
     store.put_many([belief(str(n), author_did=ANN) for n in range(120)])
     report = store.privacy.restrict(person=[ANN], reason_code="disputed")
     assert report.restricted == 120

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain.counts import counted
@@ -23,20 +24,17 @@ from omsgrain.registry import field as field_of
 from omsgrain.storage import erasure_queue, mentions, tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
-from omsgrain.storage.tables import DUE, KEYED, Table
+from omsgrain.storage.tables import DUE, KEYED
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, check_reason, destroyed
 from omsgrain.store.maintenance import Maintenance
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
-from omsgrain.store.privacy.key_destruction import DestroyedKeys
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.crypto.seal import UserKeys
-    from omsgrain.crypto.signers import Signer
-    from omsgrain.store.privacy.certificate import Certificate
 
 ERASE: Final = "erase"
 """The kind of an erasure in progress."""
@@ -175,11 +173,13 @@ def _carry_out(
 
 def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None:
     """Destroy the keys that no kept grain needs, and the rows about their grains."""
-    before = key_destruction.DestroyedKeys()
-    keys = context.storage.write(lambda writer: _destroy(context, writer, request, before))
-    done.keys, done.kept_keys = len(keys.gone), keys.kept
-    for number in (*keys.gone, *keys.spent):
-        work = partial(_unseal, context, keys=keys.gone.pop(number, None), request=request)
+    gone: dict[bytes, UserKeys] = {}  # until tombstones for their grains' addresses are written
+    spent, done.kept_keys = context.storage.write(
+        partial(key_destruction.destroy, context, request=request, gone=gone)
+    )
+    done.keys = len(gone)
+    for number in (*gone, *spent):
+        work = partial(_unseal, context, keys=gone.pop(number, None), request=request)
         swept = sweep(context, number, work)
         if request.ciphertext:
             done.erased += swept
@@ -187,21 +187,10 @@ def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None
             done.sealed += swept
 
 
-def _destroy(
-    context: Context, writer: Writer, request: ErasureRequest, before: DestroyedKeys
-) -> DestroyedKeys:
-    now = context.settings.clock()
-    keys = key_destruction.destroy(writer, context.settings, request, now, before)
-    if keys.gone:
-        details: dict[str, int | str] = {"keys_destroyed": len(keys.gone)}
-        context.note(writer, "erase", [], reason_code=request.reason_code, details=details)
-    return keys
-
-
 def sweep(context: Context, number: bytes, work: Callable[..., int]) -> int:
     """Remove the rows about the grains of a destroyed key."""
     for table in key_destruction.TABLES:
-        drop = partial(_drop_rows, table=table, number=number)
+        drop = methodcaller("drop_rows", table, number, _ROWS)
         while context.storage.write(drop) == _ROWS:
             pass
     count, after = 0, None
@@ -387,10 +376,6 @@ def _scrub(context: Context) -> bool:
     return True
 
 
-def _drop_rows(writer: Writer, table: Table, number: bytes) -> int:
-    return writer.drop_rows(table, number, _ROWS)
-
-
 @dataclass(frozen=True, slots=True)
 class ErasureReport:
     """The result of an erasure. It contains no name.
@@ -501,26 +486,6 @@ def _numbers(
     with context.storage.read() as reader:
         gone = key_destruction.left_behind(reader, ring, people, ciphertext=ciphertext)
     return tuple(dict.fromkeys((*live, *gone)))
-
-
-def certify(
-    context: Context,
-    report: ErasureReport,
-    signer: Signer,
-    *,
-    reason_code: str,
-    of: Literal["person", "tenant"] = "person",
-    iat: int | None = None,
-) -> Certificate:
-    """Certify an erasure in a signed certificate without names."""
-    from omsgrain.storage.audit.verify import checkpoint
-    from omsgrain.store.privacy.certificate import Certificate
-
-    with context.storage.read() as reader:
-        end = checkpoint(reader)
-    now = context.settings.clock()
-    made = Certificate.of_report(report, end, reason_code=reason_code, of=of, time=now)
-    return made.signed(signer, iat=iat)
 
 
 def _place(

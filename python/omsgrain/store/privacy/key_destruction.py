@@ -21,31 +21,13 @@ from omsgrain.store.privacy.removal import GrainAddresses
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
-    from omsgrain.store.context import Settings
+    from omsgrain.store.context import Context
     from omsgrain.store.privacy.erasure import ErasureRequest
 
 TABLES = (BLIND, PLAIN, KEPT)
 """Tables of rows that are useless without their key."""
 
 _NUMBER = 8
-
-
-class DestroyedKeys:
-    """The keys of a request, by what happened to them.
-
-    Attributes:
-        gone: destroyed now; kept in memory until tombstones for their grains' plain addresses are
-            written.
-        spent: destroyed before.
-        kept: not destroyed, because a grain must be kept.
-    """
-
-    __slots__ = ("gone", "kept", "spent")
-
-    def __init__(self) -> None:
-        self.gone: dict[bytes, UserKeys] = {}
-        self.spent: list[bytes] = []
-        self.kept: list[bytes] = []
 
 
 def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
@@ -80,36 +62,42 @@ def left_behind(
 
 
 def destroy(
-    writer: Writer, settings: Settings, request: ErasureRequest, now: int, before: DestroyedKeys
-) -> DestroyedKeys:
+    context: Context, writer: Writer, request: ErasureRequest, gone: dict[bytes, UserKeys]
+) -> tuple[list[bytes], list[bytes]]:
     """Destroy the keys of a request that no kept grain needs.
 
     It runs in a transaction, so that no hold can be added meanwhile. A destroyed key stays
-    destroyed even if the transaction fails.
+    destroyed even if the transaction fails, so ``gone`` collects the keys over all its runs.
+    Returns the numbers of the keys that were destroyed before, and of those that are kept.
     """
-    ring, done = settings.keys, DestroyedKeys()
-    done.gone = before.gone
+    ring, now = context.settings.keys, context.settings.clock()
+    spent: list[bytes] = []
+    kept: list[bytes] = []
+    if ring is None:
+        return spent, kept
     names: list[str] = []
-    for number in request.numbers if ring is not None else ():
-        assert ring is not None
-        if number in done.gone:
+    for number in request.numbers:
+        if number in gone:
             continue
         try:
             keys, name = ring.by_number(number), ring.user_id_of(number)
         except ErasedError:
-            done.spent.append(number)
+            spent.append(number)
             continue
         except KeyMissingError:  # from another key file
-            done.kept.append(number)
+            kept.append(number)
             continue
-        if removal.keeps_key(writer, settings, number, now):
-            done.kept.append(number)
+        if removal.keeps_key(writer, context.settings, number, now):
+            kept.append(number)
         else:
-            done.gone[number] = keys
+            gone[number] = keys
             names.append(name)
-    if names and ring is not None:
+    if names:
         ring.erase(names)
-    return done
+    if gone:
+        details: dict[str, int | str] = {"keys_destroyed": len(gone)}
+        context.note(writer, "erase", [], reason_code=request.reason_code, details=details)
+    return spent, kept
 
 
 def sealed_page(

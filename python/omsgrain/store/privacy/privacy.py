@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from omsgrain.errors import SchemaError
+from omsgrain import _core
+from omsgrain.errors import InvalidationDeniedError, SchemaError
+from omsgrain.storage.audit.verify import checkpoint
+from omsgrain.storage.base import Writer
 from omsgrain.storage.erasure_queue import WITHIN
-from omsgrain.store.context import StorePart
-from omsgrain.store.privacy import consent, erasure, erasure_scheduler, restriction
-from omsgrain.store.privacy import report as reports
-from omsgrain.store.privacy.identity import Identities
+from omsgrain.store import lifecycle
+from omsgrain.store.context import Context, StorePart, check_reason, seq_of
+from omsgrain.store.privacy import consent, erasure, erasure_scheduler
+from omsgrain.store.privacy.identity import Identities, by_pages, select
+from omsgrain.store.privacy.report import SubjectReport
 
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
@@ -20,8 +26,32 @@ if TYPE_CHECKING:
     from omsgrain.store.privacy.consent import WithdrawalReport
     from omsgrain.store.privacy.erasure import ErasureReport
     from omsgrain.store.privacy.erasure_scheduler import DueErasure, DueReport
-    from omsgrain.store.privacy.report import SubjectReport
-    from omsgrain.store.privacy.restriction import RestrictionReport
+
+
+_PAGE = 500  # grains of a person that one transaction restricts
+
+
+@dataclass(frozen=True, slots=True)
+class RestrictionReport:
+    """The result of ``restrict`` or ``unrestrict``.
+
+    Attributes:
+        restricted: number of changed grains.
+        grains: number of examined grains: those given, or the person's.
+        unopened: number of grains that could not be read, because a key is missing or they are
+            damaged.
+        locked: number of the person's grains about no person that a policy keeps in use.
+    """
+
+    restricted: int
+    grains: int
+    unopened: int
+    locked: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the person's grains could be examined."""
+        return not self.unopened
 
 
 class Privacy(StorePart):
@@ -112,9 +142,14 @@ class Privacy(StorePart):
             SchemaError: the reason is not one word.
             SignatureError: the signer returned an invalid signature.
         """
-        return erasure.certify(
-            self._context, report, signer, reason_code=reason_code, of=of, iat=iat
-        )
+        from omsgrain.store.privacy.certificate import Certificate
+
+        context = self._context
+        with context.storage.read() as reader:
+            end = checkpoint(reader)
+        now = context.settings.clock()
+        made = Certificate.of_report(report, end, reason_code=reason_code, of=of, time=now)
+        return made.signed(signer, iat=iat)
 
     def report(self, identities: Identities | Iterable[str]) -> SubjectReport:
         """Report everything that the store has about a person. Spec: OMS §9.
@@ -132,7 +167,18 @@ class Privacy(StorePart):
             SchemaError: the names are invalid.
             StoreError: the audit trail cannot be written.
         """
-        return reports.report(self._context, identities)
+        context = self._context
+        made = SubjectReport(context.storage, context.settings, Identities(identities))
+        if not context.storage.readonly:
+            details: dict[str, int | str] = {
+                "grains": made.own + made.named,
+                "purpose": "access",
+                "complete": int(made.complete),
+            }
+            context.storage.write(
+                lambda writer: context.note(writer, "export", [], details=details)
+            )
+        return made
 
     def restrict(
         self,
@@ -194,9 +240,32 @@ class Privacy(StorePart):
             raise SchemaError(
                 "give either addresses or a person", expected="addresses, or person="
             )
+        context = self._context
+        digests = [_core.parse_address(address) for address in addresses]
+        check_reason(reason_code)
         if person is None:
-            return restriction.restrict_grains(self._context, addresses, restricted, reason_code)
-        return restriction.restrict_person(self._context, person, restricted, reason_code)
+
+            def given(writer: Writer) -> int:
+                seqs = (seq_of(writer, digest) for digest in digests)
+                return _restrict(context, writer, seqs, restricted, reason_code)[0]
+
+            return RestrictionReport(context.storage.write(given), len(digests), 0)
+        selection = select(context.storage, person)
+        changed = grains = locked = 0
+        for page in by_pages((found for found in selection if found.own), _PAGE):
+            grains += len(page)
+            now, stay = context.storage.write(
+                partial(
+                    _restrict,
+                    context,
+                    seqs=[found.seq for found in page],
+                    restricted=restricted,
+                    reason_code=reason_code,
+                    skip_locked=True,
+                )
+            )
+            changed, locked = changed + now, locked + stay
+        return RestrictionReport(changed, grains, selection.unopened, locked)
 
     def withdraw_consent(
         self,
@@ -272,3 +341,28 @@ class Privacy(StorePart):
             StoreError: the store is read-only, full or damaged. Erased data stays erased.
         """
         return erasure_scheduler.run_due(self._context, now=now, everything=everything)
+
+
+def _restrict(
+    context: Context,
+    writer: Writer,
+    seqs: Iterable[int],
+    restricted: bool,
+    reason_code: str,
+    skip_locked: bool = False,
+) -> tuple[int, int]:
+    """Restrict grains, or lift that; returns how many changed, and how many a policy locks."""
+    changed, locked = [], 0
+    for seq in seqs:
+        try:
+            done = lifecycle.restrict_asked(writer, context.settings, seq, restricted, reason_code)
+        except InvalidationDeniedError:
+            if not skip_locked:
+                raise
+            locked += 1
+        else:
+            changed += [] if done is None else [done]
+    if changed:
+        details = None if restricted else {"ended": 1}
+        context.note(writer, "restrict", changed, reason_code=reason_code, details=details)
+    return len(changed), locked

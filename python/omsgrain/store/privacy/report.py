@@ -16,7 +16,7 @@ import json
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TextIO
@@ -32,7 +32,7 @@ from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SEALED, SEQUENCE
 from omsgrain.store import export_filter, lifecycle
 from omsgrain.store import holds as holding
-from omsgrain.store.context import Context, Settings
+from omsgrain.store.context import Settings
 from omsgrain.store.holds import Hold
 from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy.identity import OWN, Identities, PersonalGrain, fields_of, select
@@ -314,19 +314,6 @@ class SubjectReport:
             if grain is not None and not grain.sealed:
                 state["superseded_by"] = _core.address(grain.blob)
         return state
-
-
-def report(context: Context, identities: Identities | Iterable[str]) -> SubjectReport:
-    """Report everything that the store has about a person."""
-    made = SubjectReport(context.storage, context.settings, Identities(identities))
-    if not context.storage.readonly:
-        details: dict[str, int | str] = {
-            "grains": made.own + made.named,
-            "purpose": "access",
-            "complete": int(made.complete),
-        }
-        context.storage.write(lambda writer: context.note(writer, "export", [], details=details))
-    return made
 
 
 def _json(value: Mapping[str, Any]) -> str:
