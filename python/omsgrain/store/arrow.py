@@ -23,8 +23,6 @@ from omsgrain.storage.tables import COUNTERS, MARK, SEQUENCE, STATES, Table, cou
 from omsgrain.store.export_filter import Leavers, Numbered, chosen_pages, leavers_for, sound
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from omsgrain.query.filters import Filters
     from omsgrain.store.context import Context
 
@@ -427,11 +425,7 @@ _STORED: dict[str, Callable[[ArrowPage], Sequence[Any]]] = {
 
 
 def to_arrow(
-    context: Context,
-    *,
-    columns: Iterable[str] | None = None,
-    unsealed: bool = False,
-    **filters: Unpack[Filters],
+    context: Context, columns: Iterable[str] | None, unsealed: bool, filters: Filters
 ) -> Any:
     """Return grains as a stream of Arrow batches, read from the store on demand."""
     asked = chosen(columns)
@@ -441,18 +435,8 @@ def to_arrow(
     return arrow().RecordBatchReader.from_batches(form, batches(pages, asked))
 
 
-def to_pandas(context: Context, **given: Any) -> Any:
-    """Return grains as a ``pandas.DataFrame``."""
-    _needed("pandas")
-    return to_arrow(context, **given).read_pandas()
-
-
-def to_polars(context: Context, **given: Any) -> Any:
-    """Return grains as a ``polars.DataFrame``."""
-    return _needed("polars").from_arrow(to_arrow(context, **given).read_all())
-
-
-def _needed(package: str) -> Any:
+def needed(package: str) -> Any:
+    """Import a package that the caller must have installed."""
     try:
         return import_module(package)
     except ModuleNotFoundError as error:

@@ -46,6 +46,7 @@ from omsgrain.store import policy_context, reviews
 from omsgrain.store.context import Context, address_of, check_reason, seq_of, stored_digest
 from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.prepared import PreparedGrains
+from omsgrain.store.privacy.identity import is_about_nobody
 from omsgrain.store.write import (
     Item,
     address_of_same,
@@ -143,7 +144,8 @@ def put_successor(
         # A locked grain without a person stays unrestricted
         with suppress(InvalidationDeniedError):
             restrict_asked(writer, settings, new_seq, True, "it superseded a restricted grain")
-    _review(writer, writer.event(SUPERSEDED, seq, bytes.fromhex(old)), act, rules)
+    writer.event(SUPERSEDED, seq, bytes.fromhex(old))
+    _review(writer, act, rules)
     return new_digest, True
 
 
@@ -161,14 +163,22 @@ def set_status(
     act = policy.Act(operation, old, justification=reason, now=settings.clock())
     rules = PolicyContext(writer).check(act, settings)
     _set(writer, seq, before, replace(before, verification_status=status))
-    _review(writer, writer.event(VERIFIED, seq, bytes.fromhex(old)), act, rules)
+    writer.event(VERIFIED, seq, bytes.fromhex(old))
+    _review(writer, act, rules)
     return operation
 
 
 def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
     """Restrict a grain for a person, or lift that; returns its address if anything changed."""
-    done = _restrict(writer, seq, restricted)
-    return None if done is None else done[1]
+    blob = writer.blob_at(seq)
+    before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
+    if blob is None or before.restricted == restricted:
+        return None
+    _set(writer, seq, before, replace(before, restricted=restricted))
+    records.flip(writer, seq, records.RESTRICTION, restricted)
+    digest = sha256(blob).digest()
+    writer.event(RESTRICTED, seq, digest)
+    return digest
 
 
 def restrict_asked(
@@ -179,38 +189,14 @@ def restrict_asked(
     A restriction of personal data overrides every lock. Other grains obey their policy.
     """
     grain = writer.grain(seq) if restricted else None
-    if grain is None or not _is_about_nobody(grain):
+    if grain is None or not is_about_nobody(grain):
         return restrict(writer, seq, restricted)
     act = policy.Act("restrict", grain.address, justification=reason, now=settings.clock())
     rules = PolicyContext(writer).check(act, settings)
-    done = _restrict(writer, seq, restricted)
-    if done is None:
-        return None
-    _review(writer, done[0], act, rules)
-    return done[1]
-
-
-def _is_about_nobody(grain: Grain) -> bool:
-    from omsgrain.store.privacy.identity import is_about_nobody
-
-    return is_about_nobody(grain)
-
-
-def _restrict(writer: Writer, seq: int, restricted: bool) -> tuple[int, bytes] | None:
-    """Set the restriction; returns the event number and the address if anything changed."""
-    key = SEQUENCE.pack(seq)
-    blob = writer.blob_at(seq)
-    before = unpack(writer.row(STATES, key))
-    if blob is None or before.restricted == restricted:
-        return None
-    after = replace(before, restricted=restricted)
-    writer.set_row(STATES, key, pack(after))
-    records.flip(writer, seq, records.RESTRICTION, restricted)
-    past = bool(after.bits & PAST)
-    if past != bool(before.bits & PAST):
-        writer.set_past(seq, past)
-    digest = sha256(blob).digest()
-    return writer.event(RESTRICTED, seq, digest), digest
+    done = restrict(writer, seq, restricted)
+    if done is not None:
+        _review(writer, act, rules)
+    return done
 
 
 def remove(
@@ -229,8 +215,8 @@ def remove(
     rules = world.check(act, settings)
     if (grain := world.grain(act.address)) is not None:
         rules += check_retention(settings, grain, act.now, approvals)
-    number = writer.event(DELETED, seq, bytes.fromhex(old))
-    _review(writer, number, act, rules)
+    writer.event(DELETED, seq, bytes.fromhex(old))
+    _review(writer, act, rules)
     policy_context.leave(writer, seq)
     writer.remove(seq)
 
@@ -279,7 +265,8 @@ def _co_signers(
     ).keys
 
 
-def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]) -> None:
+def _review(writer: Writer, act: policy.Act, rules: tuple[str, ...]) -> None:
+    """Ask for a review of the act, under the number of its event, which was written last."""
     if not rules:
         return
     reason, by = act.justification, None
@@ -287,6 +274,7 @@ def _review(writer: Writer, number: int, act: policy.Act, rules: tuple[str, ...]
         reason, by = act.new.get("supersession_justification", reason), act.new.address
     if _about_sealed(writer, act):
         reason = None  # reviews are plain text; the encrypted grain may have it
+    number = writer.last_seq()
     review = reviews.Review(number, act.operation, act.address, by, reason, act.now, rules)
     reviews.add(writer, review)
 
@@ -343,7 +331,7 @@ def _refuse_circle(world: PolicyContext, old: str, new: str, most: int, *, sure:
                 )
 
 
-def supersede(context: Context, old: str, new: Item, justification: str | None = None) -> str:
+def supersede(context: Context, old: str, new: Item, justification: str | None) -> str:
     """Replace a grain by another in one transaction."""
     digest = _core.parse_address(old)
     if isinstance(new, dict) and justification is not None:
@@ -399,11 +387,10 @@ def _protected(context: Context, old: bytes, fields: dict[str, Any]) -> dict[str
 def delete_many(
     context: Context,
     addresses: Iterable[str],
-    *,
-    reason: str | None = None,
-    approvals: Collection[str] = (),
-    erased: str | None = None,
-    beside: Iterable[str] = (),
+    reason: str | None,
+    approvals: Collection[str],
+    erased: str | None,
+    beside: Iterable[str],
 ) -> None:
     """Take several grains out in one step: all of them, or none."""
     if erased is not None:

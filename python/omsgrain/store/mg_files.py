@@ -299,13 +299,7 @@ class Arrival:
                 positions, grains = _set_apart(positions, grains, named, replacing)
             if not grains:
                 continue
-            put = put_many(
-                self._context,
-                grains,
-                errors="collect",
-                batch_size=len(grains),
-                allow_erased=self._allow_erased,
-            )
+            put = put_many(self._context, grains, "collect", len(grains), self._allow_erased)
             stored, duplicates = stored + put.stored, duplicates + put.duplicates
             unproven += _unproven(self._context, grains, put.addresses)
             refused += [ItemError(positions[item.index], None, item.error) for item in put.errors]

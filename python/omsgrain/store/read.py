@@ -117,7 +117,7 @@ def _events(context: Context, after: int) -> Iterator[Change]:
             return
 
 
-def verify(context: Context, *, errors: OnError = "raise") -> VerifyReport:
+def verify(context: Context, errors: OnError) -> VerifyReport:
     """Verify the address, canonical form and fields of every grain."""
     stop = stops(errors)
     verified = 0

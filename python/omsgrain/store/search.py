@@ -18,8 +18,6 @@ from omsgrain.storage.base import Reader
 from omsgrain.store.context import Context
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from omsgrain.query.filters import Conditions, Filters
     from omsgrain.search.vectors import Vector
 
@@ -30,13 +28,12 @@ _DEEP = 100  # minimum results of each list to fuse
 
 def search(
     context: Context,
-    text: str | None = None,
-    *,
-    vector: Vector | None = None,
-    model: str | None = None,
-    limit: int = 10,
-    most_bytes: int | None = None,
-    **filters: Unpack[Filters],
+    text: str | None,
+    vector: Vector | None,
+    model: str | None,
+    limit: int,
+    most_bytes: int | None,
+    filters: Filters,
 ) -> Page:
     """Return the grains that best match words, a vector, or both."""
     if text is None and vector is None:

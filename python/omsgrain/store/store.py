@@ -108,7 +108,7 @@ class GrainStore(StorePart):
             OmsError: the format or a preset rejects the grain.
             StoreError: the store is read-only, full or damaged. Nothing was stored.
         """
-        return write.put(self._context, item, dedupe=dedupe, allow_erased=allow_erased)
+        return write.put(self._context, item, dedupe, allow_erased)
 
     def put_many(
         self,
@@ -137,9 +137,7 @@ class GrainStore(StorePart):
             OmsError: the first rejected item, with "raise"; a ``batch_size`` below 1.
             StoreError: the store is read-only, full or damaged.
         """
-        return write.put_many(
-            self._context, items, errors=errors, batch_size=batch_size, allow_erased=allow_erased
-        )
+        return write.put_many(self._context, items, errors, batch_size, allow_erased)
 
     def get(self, address: str) -> Grain:
         """Return the grain at an address, after hashing its blob again. Spec: OMS §28.
@@ -283,14 +281,7 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import lifecycle
 
-        lifecycle.delete_many(
-            self._context,
-            addresses,
-            reason=reason,
-            approvals=approvals,
-            erased=erased,
-            beside=beside,
-        )
+        lifecycle.delete_many(self._context, addresses, reason, approvals, erased, beside)
 
     def query(
         self,
@@ -321,22 +312,13 @@ class GrainStore(StorePart):
         """
         from omsgrain.query import query as queries
 
-        terms: dict[str, Any] = {
-            "order": order,
-            "limit": limit,
-            "scan": scan,
-            "count": count,
-            "explain": explain,
-        }
+        terms: dict[str, Any] = dict(
+            order=order, limit=limit, scan=scan, count=count, explain=explain
+        )
         context = self._context
         with context.storage.read() as reader:
-            page = queries.run(
-                reader,
-                filters,
-                cursor=cursor,
-                ask=partial(self.query, **terms, **filters),
-                **terms,
-            )
+            ask = partial(self.query, **terms, **filters)
+            page = queries.run(reader, filters, cursor=cursor, ask=ask, **terms)
         context.count_reads([hit.address for hit in page.results])
         return page
 
@@ -392,15 +374,7 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import search
 
-        return search.search(
-            self._context,
-            text,
-            vector=vector,
-            model=model,
-            limit=limit,
-            most_bytes=most_bytes,
-            **filters,
-        )
+        return search.search(self._context, text, vector, model, limit, most_bytes, filters)
 
     def history(self, address: str) -> list[Grain]:
         """Return all versions of a grain, oldest first, including all branches of a fork.
@@ -481,7 +455,7 @@ class GrainStore(StorePart):
         Raises:
             OmsError: the first invalid grain, with ``errors="raise"``.
         """
-        return read.verify(self._context, errors=errors)
+        return read.verify(self._context, errors)
 
     def export_mg(
         self,
@@ -583,7 +557,7 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import arrow
 
-        return arrow.to_arrow(self._context, columns=columns, unsealed=unsealed, **filters)
+        return arrow.to_arrow(self._context, columns, unsealed, filters)
 
     def to_pandas(
         self,
@@ -598,7 +572,8 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import arrow
 
-        return arrow.to_pandas(self._context, columns=columns, unsealed=unsealed, **filters)
+        arrow.needed("pandas")
+        return self.to_arrow(columns=columns, unsealed=unsealed, **filters).read_pandas()
 
     def to_polars(
         self,
@@ -613,7 +588,9 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import arrow
 
-        return arrow.to_polars(self._context, columns=columns, unsealed=unsealed, **filters)
+        polars = arrow.needed("polars")
+        found = self.to_arrow(columns=columns, unsealed=unsealed, **filters)
+        return polars.from_arrow(found.read_all())
 
     def stats(self) -> StoreStats:
         """Return the number of grains, the sizes on disk and other figures of the store."""

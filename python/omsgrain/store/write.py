@@ -479,11 +479,7 @@ class PutReport:
 
 
 def put(
-    context: Context,
-    item: Item,
-    *,
-    dedupe: Literal["semantic"] | None = None,
-    allow_erased: bool = False,
+    context: Context, item: Item, dedupe: Literal["semantic"] | None, allow_erased: bool
 ) -> str:
     """Store one grain, durably when this returns; one that is there already stays as it is."""
     if dedupe not in (None, "semantic"):
@@ -516,10 +512,9 @@ def _same(writer: Writer, given: PreparedGrains) -> str | None:
 def put_many(
     context: Context,
     items: Iterable[Item] | GrainBatch,
-    *,
-    errors: OnError = "raise",
-    batch_size: int = BATCH,
-    allow_erased: bool = False,
+    errors: OnError,
+    batch_size: int,
+    allow_erased: bool,
 ) -> PutReport:
     """Store many grains."""
     stop = stops(errors)

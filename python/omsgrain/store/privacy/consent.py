@@ -262,10 +262,9 @@ class WithdrawalReport:
 def withdraw_consent(
     context: Context,
     consent_address: str,
-    *,
-    reason: str | None = None,
-    sla_days: int | None = None,
-    signer: Signer | None = None,
+    reason: str | None,
+    sla_days: int | None,
+    signer: Signer | None,
 ) -> WithdrawalReport:
     """Withdraw a consent."""
     days = SLA_DAYS if sla_days is None else sla_days

@@ -425,13 +425,12 @@ class ErasureReport:
 def erase(
     context: Context,
     identities: Identities | Iterable[str],
-    *,
     reason_code: str,
-    mentions: Literal["list", "erase", "tenant"] = "list",
-    scrub: Literal["now", "queued"] = "now",
-    ciphertext: bool = False,
-    within_days: int = WITHIN,
-    rekey: MasterKey | None = None,
+    mentions: Literal["list", "erase", "tenant"],
+    scrub: Literal["now", "queued"],
+    ciphertext: bool,
+    within_days: int,
+    rekey: MasterKey | None,
 ) -> ErasureReport:
     """Erase a person's keys and grains, and what refers to these grains."""
     from omsgrain.crypto.master_key import load_master

@@ -80,7 +80,7 @@ class DueReport:
         return not self.kept and not self.waiting
 
 
-def due_erasures(context: Context, until: int | None = None) -> list[DueErasure]:
+def due_erasures(context: Context, until: int | None) -> list[DueErasure]:
     """Return the queued erasures by deadline."""
     now = context.settings.clock()
     with context.storage.read() as reader:
@@ -92,12 +92,12 @@ def due_erasures(context: Context, until: int | None = None) -> list[DueErasure]
         ]
 
 
-def retention_due(context: Context, now: int | None = None) -> Iterator[str]:
+def retention_due(context: Context, now: int | None) -> Iterator[str]:
     """Return the addresses of grains whose retention by the preset ended."""
     return (address for _, address in _expired(context, _time(context, now)))
 
 
-def run_due(context: Context, *, now: int | None = None, everything: bool = False) -> DueReport:
+def run_due(context: Context, now: int | None, everything: bool) -> DueReport:
     """Erase grains under withdrawn consents, and grains whose retention ended."""
     at = _time(context, now)
     with context.storage.read() as reader:

@@ -107,14 +107,7 @@ class Privacy(StorePart):
                 the request is queued.
         """
         return erasure.erase(
-            self._context,
-            identities,
-            reason_code=reason_code,
-            mentions=mentions,
-            scrub=scrub,
-            ciphertext=ciphertext,
-            within_days=within_days,
-            rekey=rekey,
+            self._context, identities, reason_code, mentions, scrub, ciphertext, within_days, rekey
         )
 
     def certify(
@@ -299,9 +292,7 @@ class Privacy(StorePart):
             KeyMissingError: the consent is encrypted, and its key is missing.
             StoreError: the store is read-only, full or damaged. Nothing was changed.
         """
-        return consent.withdraw_consent(
-            self._context, consent_address, reason=reason, sla_days=sla_days, signer=signer
-        )
+        return consent.withdraw_consent(self._context, consent_address, reason, sla_days, signer)
 
     def due(self, until: int | None = None) -> list[DueErasure]:
         """Return the queued erasures by deadline.
@@ -340,7 +331,7 @@ class Privacy(StorePart):
         Raises:
             StoreError: the store is read-only, full or damaged. Erased data stays erased.
         """
-        return erasure_scheduler.run_due(self._context, now=now, everything=everything)
+        return erasure_scheduler.run_due(self._context, now, everything)
 
 
 def _restrict(
