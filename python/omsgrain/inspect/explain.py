@@ -112,7 +112,6 @@ class Explanation:
 
 
 def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
-    """Explain a blob."""
     error: OmsError | None = None
     grain: og.Grain | None = source if isinstance(source, og.Grain) else None
     blob = source.blob if isinstance(source, og.Grain) else source

@@ -28,7 +28,6 @@ _CUT: Final = "…"
 
 
 def said(grain: og.Grain) -> str:
-    """Return the content of a grain, on one line."""
     try:
         text = gist(grain)
     except OmsError:
@@ -87,10 +86,8 @@ def _clipped(value: Any, deep: int) -> Any:
 
 
 def failure(name: str, error: OmsError) -> dict[str, Any]:
-    """Return a problem of the named file or grain."""
     return {"name": name, **error.to_dict()}
 
 
 def moment(seconds: int | None) -> str | None:
-    """A time in epoch seconds as text."""
     return None if seconds is None else time_text(seconds * 1000)

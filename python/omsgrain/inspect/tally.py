@@ -97,7 +97,6 @@ class Tally:
         self._last: int | None = None
 
     def add(self, grain: og.Grain) -> None:
-        """Count a grain."""
         blob = grain.blob
         header = og.read_header(blob)
         kind = _NAMES.get(header.type_byte, f"0x{header.type_byte:02x}")
@@ -112,7 +111,6 @@ class Tally:
         self._last = at if self._last is None else max(at, self._last)
 
     def values(self) -> dict[str, Any]:
-        """Return all counts as JSON-ready values."""
         return {
             "grains": self.grains,
             "bytes": self._bytes,

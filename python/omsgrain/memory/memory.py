@@ -131,7 +131,6 @@ def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
 
 
 def head(snapshot: SourceSnapshot, id: str) -> SourcedGrain:
-    """Return the current version of a memory."""
     one = found(snapshot, id)[0]
     if not one.current:
         one = found(snapshot, id_of(one.grain))[0]
@@ -141,8 +140,6 @@ def head(snapshot: SourceSnapshot, id: str) -> SourcedGrain:
 
 
 class UserGrains:
-    """The grains of one user."""
-
     def __init__(self, store: og.GrainStore, user_id: str) -> None:
         self._store = store
         self._user_id = user_id
@@ -157,7 +154,6 @@ class UserGrains:
         return one.grain
 
     def has(self, address: str) -> bool:
-        """Whether a grain is the user's."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
             return snapshot.get(address) is not None
 
@@ -411,7 +407,6 @@ def _record(
     metadata: Mapping[str, Any] | None,
     former: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """Make the MIF 2.0 record of a memory."""
     kind = former.get("memory_type", TYPES[0]) if type is None else type
     if type is not None and not _TYPE.fullmatch(type):
         expected = "lower-case letters, digits and _"

@@ -21,7 +21,6 @@ _NAMELESS = frozenset(("soft_locked", "timed", "consent_cascade"))
 
 
 def is_goal(grain: Grain | None) -> TypeGuard[Grain]:
-    """Whether a grain is present and a goal."""
     return grain is not None and grain.type == "goal"
 
 

@@ -51,7 +51,6 @@ class Policy:
     whose: str = "the grain"
 
     def within(self, other: Policy) -> bool:
-        """Whether the other policy extends at least as far."""
         return self.scopes <= other.scopes
 
 
@@ -62,7 +61,6 @@ CONSENT = Policy("soft_locked", "soft_locked", _NO_TERMS)
 
 
 def read(grain: Grain, now: int, whose: str = "the grain") -> Policy:
-    """Return the policy of a grain."""
     terms = grain.get(FIELD)
     if terms is None:
         return CONSENT if grain.type == "consent" else OPEN

@@ -145,7 +145,6 @@ def denied(
     expected: str | None = None,
     found: str | None = None,
 ) -> InvalidationDeniedError:
-    """Make the denial by a rule."""
     return InvalidationDeniedError(message, rule=rule, field=field, expected=expected, found=found)
 
 
@@ -164,7 +163,6 @@ class Reach:
         self._read: dict[str, Grain | None] = {}
 
     def grain(self, address: str) -> Grain | None:
-        """Return a grain, or None if it is missing."""
         if address not in self._read:
             if len(self._read) >= LIMIT:
                 raise too_many()
@@ -205,7 +203,6 @@ class Reach:
 
 
 def parents(grain: Grain) -> tuple[str, ...]:
-    """Return the addresses in ``derived_from``."""
     return addresses(grain.get("derived_from"))
 
 

@@ -43,7 +43,6 @@ class Refused(Exception):
 
 
 def text(value: Any) -> str:
-    """Return a line of text."""
     if not isinstance(value, str) or _TEXT.fullmatch(value) is None:
         raise Refused("a line of 1 to 400 characters")
     return value
@@ -57,29 +56,24 @@ def pattern(value: Any) -> str:
 
 
 def checked_name(value: Any) -> str:
-    """Return the name of a preset or a rule."""
     if not isinstance(value, str) or _NAME.fullmatch(value) is None:
         raise Refused("a name of a-z, 0-9 and -")
     return value
 
 
 def word(value: Any) -> str:
-    """Return a lower-case word."""
     if not isinstance(value, str) or _WORD.fullmatch(value) is None:
         raise Refused("a word of a-z and 0-9")
     return value
 
 
 def flag(value: Any) -> bool:
-    """Return true or false."""
     if not isinstance(value, bool):
         raise Refused("true or false")
     return value
 
 
 def from_to(least: int, most: int) -> Callable[[Any], int]:
-    """Return a parser for a number within bounds."""
-
     def read(value: Any) -> int:
         if type(value) is not int or not least <= value <= most:
             raise Refused(f"{least} to {most}")
@@ -89,8 +83,6 @@ def from_to(least: int, most: int) -> Callable[[Any], int]:
 
 
 def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:
-    """Return a parser for one of several names."""
-
     def read(value: Any) -> str:
         if not isinstance(value, str) or value not in names:
             raise Refused(f"one of {', '.join(names)}")
@@ -100,8 +92,6 @@ def one_of(names: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def list_of(read: Callable[[Any], str]) -> Callable[[Any], tuple[str, ...]]:
-    """Return a parser for a list with at least one such value."""
-
     def read_all(value: Any) -> tuple[str, ...]:
         if not isinstance(value, list) or not 0 < len(value) <= MOST_ITEMS:
             raise Refused(f"a list of 1 to {MOST_ITEMS} items")
@@ -111,12 +101,10 @@ def list_of(read: Callable[[Any], str]) -> Callable[[Any], tuple[str, ...]]:
 
 
 def sensitivity(value: Any) -> int:
-    """Return the level of a named sensitivity."""
     return SENSITIVITIES.index(one_of(SENSITIVITIES[1:])(value))
 
 
 def grain_type(value: Any) -> str:
-    """Return a grain type by its 1.2 name."""
     return one_of(tuple(row.name for row in registry.TYPES))(value)
 
 
@@ -138,7 +126,6 @@ def path(value: Any) -> tuple[str, ...]:
 
 
 def values(value: Any) -> Values:
-    """Return fields with their allowed values."""
     if not isinstance(value, Mapping) or not value:
         raise Refused("a table of fields, each with a list of values")
     return tuple((field(name), _scalars(items)) for name, items in value.items())
@@ -156,7 +143,6 @@ def _scalars(items: Any) -> tuple[str | int | bool, ...]:
 
 
 def escaped(key: str) -> str:
-    """Escape a key for a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -198,7 +184,6 @@ class RuleFile:
 
 
 def read_rules(data: bytes, file: str) -> RuleFile:
-    """Parse a rule file."""
     if len(data) > MOST_BYTES:
         raise FormatError(f"{file} is too large", expected="at most 1 MiB")
     try:
@@ -336,7 +321,6 @@ class _Table:
             raise self.error(what, key, str(refused), found=found) from None
 
     def tables(self, key: str) -> list[_Table]:
-        """Take a list of tables."""
         self.known.append(key)
         value = self.left.pop(key, [])
         if not isinstance(value, list) or len(value) > MOST_ITEMS:
@@ -355,7 +339,6 @@ class _Table:
         return tuple(_condition(table) for table in self.tables(key))
 
     def end(self) -> None:
-        """Refuse unknown keys."""
         for key in self.left:
             what = f"the key {key if len(key) <= _LONGEST else '…'!r} is unknown"
             if near := _near(key, self.known):

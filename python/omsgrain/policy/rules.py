@@ -92,7 +92,6 @@ class Condition:
 
 
 def values_text(name: str, values: Sequence[Scalar]) -> str:
-    """Describe a field and its allowed values."""
     shown = [str(value).lower() if isinstance(value, bool) else str(value) for value in values]
     return f"{name} is {_either(['an address' if v == ADDRESS else v for v in shown])}"
 
@@ -200,13 +199,11 @@ class Encrypt(PolicyRule):
     kind: ClassVar[str] = "encrypt"
 
     def broken(self, grain: Grain, encrypted: bool) -> KeyMissingError | None:
-        """Return the error for a plain grain, or None."""
         if encrypted or grain.header.encrypted:
             return None
         return self.error(KeyMissingError, expected="a store that is open with keys")
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         return "stored encrypted"
 
 
@@ -237,7 +234,6 @@ class Fields(PolicyRule):
         return None
 
     def wanted(self) -> str:
-        """Return the required fields in words."""
         parts = [f"with {' and '.join(self.fields)}"] if self.fields else []
         if self.any_of:
             parts.append(f"with one of {', '.join(self.any_of)}")
@@ -251,11 +247,9 @@ class Require(Fields):
     kind: ClassVar[str] = "require"
 
     def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
-        """Return the error for a missing field or value, or None."""
         return self.lacking(grain)
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         return self.wanted()
 
 
@@ -274,7 +268,6 @@ class Forbid(PolicyRule):
     tags: tuple[str, ...] = ()
 
     def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
-        """Return the error for a forbidden field or tag, or None."""
         for name in self.fields:
             if is_there(grain, name):
                 return self.error(SchemaError, name, f"no {name}")
@@ -285,7 +278,6 @@ class Forbid(PolicyRule):
         return None
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         parts = [f"without {', '.join(self.fields)}"] if self.fields else []
         return "; ".join([*parts, *([f"no tag {', '.join(self.tags)}"] if self.tags else [])])
 
@@ -307,7 +299,6 @@ class ExportRule(Fields):
     encrypted: bool = False
 
     def broken(self, grain: Grain, encrypted: bool) -> OmsError | None:
-        """Return the error for a forbidden export, or None."""
         if self.deny:
             return self.error(UnsupportedError, expected="a grain that may be exported")
         if self.encrypted and not encrypted and not grain.header.encrypted:
@@ -315,7 +306,6 @@ class ExportRule(Fields):
         return self.lacking(grain)
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         what = "not exported" if self.deny else "exported"
         why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
         asked = "; ".join(filter(None, ["encrypted" if self.encrypted else "", self.wanted()]))
@@ -337,7 +327,6 @@ class ReviewRule(PolicyRule):
     purposes: tuple[str, ...] = PURPOSES
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
         return f"reviewed after {' and '.join(self.on)}{why}"
 
@@ -374,7 +363,6 @@ class Keep(PolicyRule):
     def broken(
         self, grain: Grain, now: int, approvals: Collection[str]
     ) -> InvalidationDeniedError | None:
-        """Return the error for an early deletion, or one without its approval, or None."""
         until = self.until(grain)
         if until is not None and now < until:
             day = datetime.fromtimestamp(until / 1_000, timezone.utc).date()
@@ -387,7 +375,6 @@ class Keep(PolicyRule):
         return None
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         long = f"for {self.years} years"
         if self.years_field:
             long = f"as long as {'/'.join(self.years_field)} says"
@@ -410,11 +397,9 @@ class Expire(PolicyRule):
     days: int
 
     def due(self, grain: Grain, now: int) -> bool:
-        """Return whether the time has passed."""
         return now >= _created(grain) + self.days * _DAY
 
     def asks(self) -> str:
-        """Return the requirement in words."""
         return f"deleted after {self.days} days"
 
 

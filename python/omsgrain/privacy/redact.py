@@ -93,7 +93,6 @@ class RedactedValue:
 
     @property
     def changed(self) -> bool:
-        """Whether anything was found."""
         return bool(self.types)
 
     @property
@@ -103,7 +102,6 @@ class RedactedValue:
 
 
 def marker(type: str) -> str:
-    """Return the marker for a type."""
     return f"[REDACTED:{type}]"
 
 
@@ -240,7 +238,6 @@ def _plain(name: str) -> bool:
 
 
 def _items(task: _Task, new: list[Any]) -> list[_Task]:
-    """Return tasks for the items of a list, with the key of the list."""
     return [
         _Task(value, new, at, f"{task.pointer}/{at}", f"{task.new_pointer}/{at}", task.key)
         for at, value in enumerate(task.value)

@@ -93,7 +93,6 @@ STORED = (
 
 @cache
 def columns() -> tuple[Column, ...]:
-    """All columns, in order."""
     return (*STORED, *_of_fields(), Column(EXTRA, "json", EXTRA, "JSON of all other fields"))
 
 
@@ -137,7 +136,6 @@ def chosen(names: Iterable[str] | None, *, counts: bool = True) -> tuple[Column,
 
 
 def schema(of: Iterable[Column]) -> Any:
-    """Return the Arrow schema of columns."""
     pa = arrow()
     types = {
         "text": pa.string(),
@@ -156,7 +154,6 @@ def schema(of: Iterable[Column]) -> Any:
 
 
 def arrow() -> Any:
-    """Import and return pyarrow."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
@@ -198,7 +195,6 @@ class ArrowPage:
     opened: dict[int, Grain] = field(default_factory=dict)
 
     def add(self, page: ArrowPage) -> None:
-        """Append the grains of the next page."""
         self.seqs += page.seqs
         self.addresses += page.addresses
         self.blobs += page.blobs
@@ -489,7 +485,6 @@ def _pages(
 
 
 def with_past(filters: Filters) -> Filters:
-    """Include past grains unless the filters say otherwise."""
     return {"current": None, **filters} if filters else {}
 
 
@@ -508,7 +503,6 @@ class RowChoice(NamedTuple):
 
     @classmethod
     def of(cls, asked: Iterable[Column], unsealed: bool) -> RowChoice:
-        """Return the parts that some columns need."""
         names = {column.name for column in asked}
         fields = any(column.field is not None for column in asked)
         return cls("address" in names, not names.isdisjoint(COUNTS), unsealed and fields)

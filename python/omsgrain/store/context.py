@@ -47,7 +47,6 @@ def write_reads(reads: _core.ReadCounts, writer: Writer) -> None:
 
 
 def now() -> int:
-    """Return the current time in ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -183,7 +182,6 @@ class Context:
         return there.folder is not None and any(there.folder.glob(name))
 
     def texts(self) -> TextIndex:
-        """Return the text index; the first call opens it."""
         with self._indexes:
             if self._texts is None:
                 from omsgrain.search.text import texts_of
@@ -192,7 +190,6 @@ class Context:
             return self._texts
 
     def nearest(self) -> Nearest:
-        """Return the vector index; the first call opens it."""
         with self._indexes:
             if self._nearest is None:
                 from omsgrain.search.nearest import vectors_of

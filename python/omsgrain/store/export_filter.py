@@ -62,12 +62,10 @@ class Leavers:
     withheld: Counter[str] = field(default_factory=Counter)
 
     def of(self, page: Iterable[Numbered]) -> list[Numbered]:
-        """Return the grains of a page that may be exported."""
         stays, last = self.stays, self.last
         return [one for one in page if one[0] <= last and one[0] not in stays]
 
     def count(self, page: Iterable[Numbered]) -> None:
-        """Count the chosen grains of a page that are withheld."""
         stays = self.stays
         self.withheld.update(stays[seq] for seq, _ in page if seq in stays and seq <= self.last)
 

@@ -50,7 +50,6 @@ def hold(writer: Writer, digest: bytes, wanted: Hold) -> None:
 
 
 def release(writer: Writer, digest: bytes, ended: Hold) -> None:
-    """End the hold of an authority."""
     seq = seq_of(writer, digest)
     held = holds(writer, seq)
     others = [h for h in held if h.authority != ended.authority]
@@ -62,7 +61,6 @@ def release(writer: Writer, digest: bytes, ended: Hold) -> None:
 
 
 def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
-    """Return the holds of a grain."""
     row = reader.row(HOLDS, SEQUENCE.pack(seq))
     try:
         return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))

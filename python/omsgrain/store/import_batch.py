@@ -97,7 +97,6 @@ class ImportStep:
 
     @property
     def address(self) -> str | None:
-        """The address of the grain."""
         return None if self.grain is None else self.grain.address
 
 
@@ -331,8 +330,6 @@ def note_import(
 
 
 class _ImportTransaction:
-    """One transaction."""
-
     def __init__(
         self,
         context: Context,

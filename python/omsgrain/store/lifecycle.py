@@ -206,7 +206,6 @@ def remove(
     reason: str | None,
     approvals: Collection[str] = (),
 ) -> None:
-    """Delete a grain and all its rows."""
     seq = seq_of(writer, digest)
     old = address_of(writer, seq)
     _refuse_destroyed(writer, seq)
@@ -228,7 +227,6 @@ def _place(writer: Writer, given: PreparedGrains, whole: bool) -> None:
 
 
 def _is_sealed(reader: Reader, given: PreparedGrains, there: bytes | None) -> bool:
-    """Whether the new grain is stored encrypted, before or by this call."""
     blob = None if there is None else reader.get(there)
     return bool(given.sealed) or (blob is not None and bool(blob[1] & ENCRYPTED_BIT))
 
@@ -280,7 +278,6 @@ def _review(writer: Writer, act: policy.Act, rules: tuple[str, ...]) -> None:
 
 
 def _about_sealed(reader: Reader, act: policy.Act) -> bool:
-    """Whether an act involves encrypted grains."""
     digests = [bytes.fromhex(act.address)]
     if act.new is not None:
         digests.append(bytes.fromhex(act.new.address))
@@ -303,7 +300,6 @@ def _is_joined(reader: Reader, seq: int, new: str) -> bool:
 
 
 def _refuse_destroyed(reader: Reader, seq: int) -> None:
-    """Refuse to change a grain whose key was destroyed."""
     blob = reader.blob_at(seq)
     if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
         with suppress(KeyMissingError):
@@ -332,7 +328,6 @@ def _refuse_circle(world: PolicyContext, old: str, new: str, most: int, *, sure:
 
 
 def supersede(context: Context, old: str, new: Item, justification: str | None) -> str:
-    """Replace a grain by another in one transaction."""
     digest = _core.parse_address(old)
     if isinstance(new, dict) and justification is not None:
         name = "supersession_justification"
@@ -392,7 +387,6 @@ def delete_many(
     erased: str | None,
     beside: Iterable[str],
 ) -> None:
-    """Take several grains out in one step: all of them, or none."""
     if erased is not None:
         check_reason(erased)
     known = list(dict.fromkeys(map(_core.parse_address, addresses)))

@@ -349,7 +349,6 @@ class Arrival:
                 return Merged(stored, taken, refused, waiting, unproven)
 
     def _merge(self, claims: list[Claim]) -> Merged:
-        """Merge some claims in one transaction."""
         context = self._context
         coming = state_merge.claimed_grains(claims, context.settings.resolver)
 

@@ -172,16 +172,13 @@ class PolicyContext:
         return grain
 
     def children(self, address: str) -> Iterator[str]:
-        """Return the addresses of grains that are derived from a grain."""
         for _, grain in naming(self._reader, address, "derived_from"):
             yield grain.address
 
     def successors(self, address: str) -> tuple[str, ...]:
-        """Return the addresses of the grains that superseded a grain."""
         return self.state(address).successors
 
     def guards(self, address: str) -> Iterator[str]:
-        """Return the addresses of grains whose policy covers a grain's lineage."""
         seq = self._seq(address)
         for guard in () if seq is None else guards(self._reader, seq):
             grain = self._reader.grain(guard)
@@ -189,22 +186,18 @@ class PolicyContext:
                 yield grain.address
 
     def held(self, address: str) -> bool:
-        """Whether a grain is on hold."""
         seq = self._seq(address)
         return seq is not None and self._reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
 
     def signers(self, address: str) -> tuple[str, ...]:
-        """Return the DIDs of verified signatures of a grain, sorted."""
         seq = self._seq(address)
         found = () if seq is None else signatures.signers(self._reader, seq)
         return tuple(sorted({*found, *self._signed.get(address, ())}))
 
     def has_policy(self, scope: Scope | None = None) -> bool:
-        """Whether any grain may have a policy; the store does not know, so always True."""
         return True
 
     def state(self, address: str) -> GrainStatus:
-        """Return the status of a grain."""
         seq = self._seq(address)
         return (
             GrainStatus() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))

@@ -205,7 +205,6 @@ def verify(given: dict[int, bytes], resolver: Resolver | None) -> VerifiedBlobs:
 
 
 def _sealed_error(blob: bytes) -> OmsError | None:
-    """The visible defect of an encrypted blob."""
     if len(blob) < _LEAST_SEALED:
         return TooShortError(
             "too short for a sealed grain",

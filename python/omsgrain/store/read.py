@@ -61,7 +61,6 @@ class Change:
 
 
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
-    """Return the grains at the addresses, in the same order; raises as ``get`` does."""
     asked = [_core.parse_address(address) for address in addresses]
     grains: list[Grain] = []
     for start in range(0, len(asked), PAGE_GRAINS):
@@ -77,7 +76,6 @@ def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
 
 
 def iterate(context: Context) -> Iterator[Grain]:
-    """Iterate over all grains in storage order, except those stored after the start."""
     for entry in entries(context.storage):
         if not entry.blob[1] & ENCRYPTED_BIT:
             yield stored(entry.blob)
@@ -89,7 +87,6 @@ def iterate(context: Context) -> Iterator[Grain]:
 
 
 def changes(context: Context, since: int = 0) -> Iterator[Change]:
-    """Iterate over the changes after a sequence number, up to now."""
     since = max(since, 0)
     with context.storage.read() as reader:
         last = reader.last_seq()
@@ -118,7 +115,6 @@ def _events(context: Context, after: int) -> Iterator[Change]:
 
 
 def verify(context: Context, errors: OnError) -> VerifyReport:
-    """Verify the address, canonical form and fields of every grain."""
     stop = stops(errors)
     verified = 0
     bad: list[ItemError] = []

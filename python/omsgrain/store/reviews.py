@@ -39,14 +39,12 @@ class Review:
 
 
 def add(writer: Writer, review: Review) -> None:
-    """Add a pending review."""
     row = asdict(review)
     number = row.pop("number")
     writer.set_row(REVIEWS, SEQUENCE.pack(number), msgpack.packb(row))
 
 
 def reviews(reader: Reader) -> Iterator[Review]:
-    """Return the pending reviews."""
     for key, row in reader.rows(REVIEWS):
         try:
             found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
@@ -65,7 +63,6 @@ def is_about(row: bytes, addresses: Collection[str]) -> bool:
 
 
 def reviewed(writer: Writer, number: int) -> None:
-    """Remove a pending review."""
     key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
     if key is None or writer.row(REVIEWS, key) is None:
         raise NotFoundError("no pending review has this number", found=number_found(number))

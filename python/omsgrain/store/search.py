@@ -35,7 +35,6 @@ def search(
     most_bytes: int | None,
     filters: Filters,
 ) -> Page:
-    """Return the grains that best match words, a vector, or both."""
     if text is None and vector is None:
         raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
     if type(limit) is not int or not 1 <= limit <= _LIMIT:

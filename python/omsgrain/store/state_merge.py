@@ -210,7 +210,6 @@ def _merge(
 
 
 def _stored(reader: Reader, address: str) -> PreparedGrains | None:
-    """Return a stored grain, decrypted."""
     seq = reader.find([bytes.fromhex(address)])[0]
     grain = None if seq is None else reader.grain(seq)
     if grain is None:

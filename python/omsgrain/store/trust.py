@@ -108,7 +108,6 @@ class GrainTrust(StorePart):
 def sign(
     context: Context, address: str, signer: Signer, iat: int | None, justification: str | None
 ) -> str:
-    """Sign a grain of the store."""
     digest = _core.parse_address(address)
     with context.storage.read() as reader:
         old = _read(reader, seq_of(reader, digest))
@@ -129,7 +128,6 @@ def _sign_new(
     iat: int | None,
     justification: str | None,
 ) -> str:
-    """Supersede an unsigned grain by a signed one."""
     # A signer may be a slow device, so no transaction is open while it signs.
     given = PreparedGrains([(sha256(new).digest(), new)])
     seal(context.settings, given, to_be_signed=True)

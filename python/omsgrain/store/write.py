@@ -129,7 +129,6 @@ def _prepare(items: list[Item], first: int, resolver: Resolver | None) -> Prepar
 
 
 def _mixed(items: Sequence[Item], first: int, resolver: Resolver | None) -> PreparedGrains:
-    """Encode and verify items of several kinds."""
     fields: dict[int, Item] = {}
     blobs: dict[int, bytes] = {}
     for place, item in enumerate(items):
@@ -257,7 +256,6 @@ def _plain(given: PreparedGrains) -> Iterator[bytes]:
 
 
 def was_erased() -> ErasedError:
-    """The refusal of a grain that was erased before."""
     return ErasedError(
         "this grain was erased", expected="allow_erased=True, if it is to come back"
     )
@@ -481,7 +479,6 @@ class PutReport:
 def put(
     context: Context, item: Item, dedupe: Literal["semantic"] | None, allow_erased: bool
 ) -> str:
-    """Store one grain, durably when this returns; one that is there already stays as it is."""
     if dedupe not in (None, "semantic"):
         raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
     given = prepare_one(item, resolver=context.settings.resolver)
@@ -516,7 +513,6 @@ def put_many(
     batch_size: int,
     allow_erased: bool,
 ) -> PutReport:
-    """Store many grains."""
     stop = stops(errors)
     if type(batch_size) is not int or batch_size < 1:
         found = number_found(batch_size)

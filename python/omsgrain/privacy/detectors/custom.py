@@ -27,7 +27,6 @@ class PatternDetector(NamedTuple):
     secret: bool
 
     def find(self, text: str) -> Spans:
-        """Yield the matches of the pattern, or of its group ``value``."""
         group = "value" if "value" in self.pattern.groupindex else 0
         for found in self.pattern.finditer(text):
             if found.start(group) >= 0:

@@ -60,7 +60,6 @@ class Cards:
                 yield from _cards(text, run.start(), run.end(), named)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text whose key is a word for a card."""
         if WORDS.name(key):
             for run in _RUN.finditer(text):
                 if run.end() - run.start() >= LEAST:
@@ -68,7 +67,6 @@ class Cards:
 
 
 def luhn(digits: str) -> bool:
-    """Return whether the Luhn check digit is valid."""
     total = sum(map(int, digits[-1::-2]))
     total += sum(d * 2 - 9 * (d > 4) for d in map(int, digits[-2::-2]))
     return total % 10 == 0
@@ -179,7 +177,6 @@ class SocialSecurityNumbers:
     secret = False
 
     def find(self, text: str) -> Spans:
-        """Yield the numbers."""
         valid = library("stdnum.us.ssn").is_valid
         for found in _DASHED.finditer(text):
             if valid(found[0]):
@@ -189,7 +186,6 @@ class SocialSecurityNumbers:
                 yield found.span()
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text whose key is such a word."""
         if SSN_WORDS.name(key):
             for found in _NAMED.finditer(text):
                 yield found.span()

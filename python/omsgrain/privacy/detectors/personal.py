@@ -111,7 +111,6 @@ class IpAddresses:
     secret = False
 
     def find(self, text: str) -> Spans:
-        """Yield the addresses, without port or prefix length."""
         if "." in text:
             for found in _V4.finditer(text):
                 before = text[max(0, found.start() - 24) : found.start()]
@@ -257,7 +256,6 @@ class Phones:
             yield from _numbers(phones, text, _HOME, _no_phone, self.region)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the numbers in a text whose key is a word for a phone."""
         if WORDS.name(key):
             for found in _HOME.finditer(text):
                 if _NO_PHONE.fullmatch(found[0]) is None:

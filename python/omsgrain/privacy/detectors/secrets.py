@@ -46,7 +46,6 @@ class NamedKeys:
     secret = True
 
     def find(self, text: str) -> Spans:
-        """Yield the values, without the words before."""
         for value in said(text, WORDS):
             word = text[value.start : value.end]
             if looks_secret(word, value.join == "sign"):
@@ -54,7 +53,6 @@ class NamedKeys:
                     yield value.start, value.end
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the whole text if it looks like a key."""
         bare = text.strip()
         if bare and len(bare) <= 4096 and WORDS.name(key) and looks_secret(bare):
             start = text.index(bare)
@@ -131,7 +129,6 @@ class NamedPasswords:
     secret = True
 
     def find(self, text: str) -> Spans:
-        """Yield the values, without the words before."""
         for value in said(text, PASSWORD_WORDS):
             if _is_password(text, value):
                 yield value.start, value.end
@@ -141,7 +138,6 @@ class NamedPasswords:
                     yield found.span(1)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the whole text."""
         if 0 < len(text) <= MOST_UNDER_A_KEY and PASSWORD_WORDS.name(key):
             if PLACEHOLDER.fullmatch(text) is None and "\0" not in text:
                 yield 0, len(text)
@@ -391,7 +387,6 @@ class BearerTokens:
     )
 
     def find(self, text: str) -> Spans:
-        """Yield the tokens, without the words before."""
         small = lower(text)
         for word, then in (("bearer", self._BEARER), ("authorization", self._HEADER)):
             at = small.find(word)
@@ -405,7 +400,6 @@ class BearerTokens:
                 at = small.find(word, end)
 
     def find_under(self, key: str, text: str) -> Spans:
-        """Yield the credentials in a header of that name."""
         if key.lower() in ("authorization", "proxy-authorization", "cookie", "set-cookie"):
             first, space, rest = text.strip().partition(" ")
             start = text.find(rest) if space and first.isalpha() else 0

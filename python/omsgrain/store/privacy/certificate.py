@@ -110,7 +110,6 @@ class Certificate:
         return replace(self, signature=sign_detached(self.signed_bytes(), signer, iat=iat))
 
     def signed_bytes(self) -> bytes:
-        """Return the bytes that the signature covers."""
         return _canonical(replace(self, signature=None).to_json().encode())
 
     def to_json(self) -> str:

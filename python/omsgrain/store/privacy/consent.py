@@ -266,7 +266,6 @@ def withdraw_consent(
     sla_days: int | None,
     signer: Signer | None,
 ) -> WithdrawalReport:
-    """Withdraw a consent."""
     days = SLA_DAYS if sla_days is None else sla_days
     if type(days) is not int or not 0 <= days <= SLA_DAYS:
         raise RangeError("sla_days out of range", field="/sla_days", expected="0 to 30 days")

@@ -71,11 +71,9 @@ class ErasureRequest:
     tenant: bool = False
 
     def takes(self, found: PersonalGrain) -> bool:
-        """Whether to erase a grain about the person."""
         return not found.other if self.tenant else found.own or self.mentions
 
     def what(self, kind: str) -> dict[str, Any]:
-        """Return the queue entry."""
         return {"kind": kind, **asdict(self)}
 
     def covers(self, other: ErasureRequest) -> bool:
@@ -84,7 +82,6 @@ class ErasureRequest:
 
     @classmethod
     def of(cls, entry: QueuedErasure) -> ErasureRequest:
-        """Read a queue entry."""
         what = {name: value for name, value in entry.what.items() if name != "kind"}
         try:
             for name in ("numbers", "marks", "seqs"):
@@ -172,7 +169,6 @@ def _carry_out(
 
 
 def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None:
-    """Destroy the keys that no kept grain needs, and the rows about their grains."""
     gone: dict[bytes, UserKeys] = {}  # until tombstones for their grains' addresses are written
     spent, done.kept_keys = context.storage.write(
         partial(key_destruction.destroy, context, request=request, gone=gone)
@@ -432,7 +428,6 @@ def erase(
     within_days: int,
     rekey: MasterKey | None,
 ) -> ErasureReport:
-    """Erase a person's keys and grains, and what refers to these grains."""
     from omsgrain.crypto.master_key import load_master
 
     people = Identities(identities)

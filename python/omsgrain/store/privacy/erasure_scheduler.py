@@ -81,7 +81,6 @@ class DueReport:
 
 
 def due_erasures(context: Context, until: int | None) -> list[DueErasure]:
-    """Return the queued erasures by deadline."""
     now = context.settings.clock()
     with context.storage.read() as reader:
         return [
@@ -98,7 +97,6 @@ def retention_due(context: Context, now: int | None) -> Iterator[str]:
 
 
 def run_due(context: Context, now: int | None, everything: bool) -> DueReport:
-    """Erase grains under withdrawn consents, and grains whose retention ended."""
     at = _time(context, now)
     with context.storage.read() as reader:
         entries = list(erasure_queue.due(reader, None if everything else at))
@@ -240,7 +238,6 @@ def _lapsed(context: Context, reader: Reader, seq: int, now: int) -> Grain | Non
 
 
 def _expire(context: Context, now: int) -> int:
-    """Remove grains whose retention by the preset ended; returns their number."""
     expired = _expired(context, now)
     count = 0
     while page := [seq for seq, _ in islice(expired, _PAGE)]:
@@ -271,6 +268,5 @@ def _time(context: Context, now: int | None) -> int:
 
 
 def _address(reader: Reader, seq: int | None) -> str | None:
-    """Return the stored address of a grain."""
     blob = None if seq is None else reader.blob_at(seq)
     return None if blob is None else _core.address(blob)

@@ -207,7 +207,6 @@ def select(store: Storage, identities: Identities | Iterable[str]) -> Selection:
 
 
 def by_pages(found: Iterable[PersonalGrain], most: int) -> Iterator[list[PersonalGrain]]:
-    """Return grains in pages for one transaction each."""
     rest = iter(found)
     while page := list(islice(rest, most)):
         yield page

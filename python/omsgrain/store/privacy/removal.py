@@ -78,7 +78,6 @@ class GrainAddresses:
 
     @property
     def sealed(self) -> bool:
-        """Whether the grain is encrypted."""
         return self.stored != self.plain
 
 

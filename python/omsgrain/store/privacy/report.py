@@ -98,7 +98,6 @@ class Reported:
         return row
 
     def consent(self) -> dict[str, Any]:
-        """Return a summary of a consent."""
         grain = self.grain
         names = ("is_withdrawal", "prior_consent", "grantee_did", "scope", "created_at")
         summary = {name: grain[name] for name in names if name in grain}
@@ -113,7 +112,6 @@ class Reported:
 
 
 def reported(reader: Reader, seq: int, grain: Grain, identities: Identities) -> Reported:
-    """Return a grain about a person with its state."""
     fields = fields_of(grain, identities)
     withdrawn = False
     if grain.type == "consent" and grain.get("is_withdrawal") is not True:
@@ -132,7 +130,6 @@ def reported(reader: Reader, seq: int, grain: Grain, identities: Identities) -> 
 
 
 def hold_row(hold: Hold) -> dict[str, Any]:
-    """Return a hold as JSON-ready values."""
     return {
         "authority": hold.authority,
         "reason_code": hold.reason_code,
@@ -141,7 +138,6 @@ def hold_row(hold: Hold) -> dict[str, Any]:
 
 
 def _times(fields: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields that are times, as RFC 3339."""
     found = {name: rfc3339(fields[name]) for name in _TIMES if type(fields.get(name)) is int}
     return {name: time for name, time in found.items() if time is not None}
 
