@@ -31,7 +31,6 @@ from omsgrain.formats.aimem.fields import (
     AimemLimits,
     DocumentTexts,
     Hashed,
-    Identifiers,
     Kind,
 )
 from omsgrain.formats.json_text import kind_of
@@ -126,79 +125,6 @@ def plan(table: tuple[AimemField, ...]) -> Plan:
     return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
 
 
-class Values:
-    """Checks values and keeps what is wrong with them.
-
-    Attributes:
-        problems: what is wrong.
-        warnings: what is accepted with a warning.
-    """
-
-    def __init__(self) -> None:
-        self.problems = Problems()
-        self.warnings = Problems()
-        self._found = self.problems
-        self._line: int | None = None
-
-    def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the known fields of the right type; report the others."""
-        good = {}
-        for name, types, most, field in plan:
-            value: Any = values.get(name)
-            if type(value) in types and (most is None or len(value) <= most):
-                good[name] = value
-            elif value is not None or field.required or (name in values and not field.nullable):
-                self._odd(f"{pointer}/{name}", field, value, name in values, good)
-        return good
-
-    def _odd(
-        self, pointer: str, field: AimemField, value: Any, there: bool, good: dict[str, Any]
-    ) -> None:
-        """Say what is wrong with a field; a float that is whole is an integer after all."""
-        words, types = KINDS[field.kind]
-        if not there:
-            self._wrong(field.breach or "missing_field", pointer, field.says)
-        elif type(value) in types:
-            most, size = f"at most {field.most}", f"{len(value)} code points"
-            self._wrong("too_long", pointer, most, size)
-        elif field.kind == "int" and type(value) is float and value.is_integer():
-            good[field.name] = int(value)  # canonical JSON makes no difference
-        else:
-            self._wrong(field.breach or "invalid_type", pointer, words, kind_of(value))
-
-    def _one_of(
-        self,
-        pointer: str,
-        name: str,
-        good: dict[str, Any],
-        allowed: tuple[str, ...],
-        rule: str,
-        *,
-        own: bool = False,
-    ) -> None:
-        value = good.get(name)
-        if value is None or value in allowed or (own and value[:2] == "x-" and len(value) > 2):
-            return
-        expected = ", ".join(allowed) + (" or x-..." if own else "")
-        self._wrong(rule, f"{pointer}/{name}", expected)
-
-    def _time(self, pointer: str, name: str, good: dict[str, Any]) -> fields.Instant | None:
-        text = good.get(name)
-        found = None if text is None else fields.parse_time(text)
-        if text is not None and found is None:
-            self._wrong("invalid_timestamp", f"{pointer}/{name}", "such as 2026-01-15T10:00:00Z")
-        return found
-
-    def _wrong(
-        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
-    ) -> None:
-        says = RULES[rule].says
-        self._found.add(Problem(rule, pointer, says, expected, found, self._line))
-
-    def _warn(self, rule: str, pointer: str) -> None:
-        self.warnings.add(Problem(rule, pointer, WARNINGS[rule].says, line=self._line))
-
-
 class _More(NamedTuple):
     """The rules for a field besides its type."""
 
@@ -278,7 +204,7 @@ _ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
 """The members of edges and links that name a record, and the rule if the bundle lacks it."""
 
 
-class AimemChecker(Values):
+class AimemChecker:
     """Checks one bundle: its envelope first, then its records.
 
     Attributes:
@@ -290,8 +216,9 @@ class AimemChecker(Values):
     """
 
     def __init__(self, limits: AimemLimits = LIMITS, *, many: bool = False) -> None:
-        super().__init__()
-        self.faults = Problems()
+        self.faults, self.problems, self.warnings = Problems(), Problems(), Problems()
+        self._found = self.problems
+        self._line: int | None = None
         self.unresolved = 0
         self.doubtful: dict[tuple[Kind, str], bool] = {}
         self._limits = limits
@@ -301,7 +228,7 @@ class AimemChecker(Values):
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
         kind: type[Hashed | DocumentTexts] = Hashed if many else DocumentTexts
-        self._seen: dict[Kind, Identifiers] = {"chunk": kind(), "entity": kind()}
+        self._seen: dict[Kind, Hashed | DocumentTexts] = {"chunk": kind(), "entity": kind()}
 
     @property
     def is_full(self) -> bool:
@@ -499,3 +426,63 @@ class AimemChecker(Values):
             self._line, self._found = line, self.problems
             self._wrong(f"duplicate_{kind}_id", f"{pointer}/id")
         self.doubtful[kind, name] = True
+
+    # -- values ---------------------------------------------------------------------------------
+
+    def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the known fields of the right type; report the others."""
+        good = {}
+        for name, types, most, field in plan:
+            value: Any = values.get(name)
+            if type(value) in types and (most is None or len(value) <= most):
+                good[name] = value
+            elif value is not None or field.required or (name in values and not field.nullable):
+                self._odd(f"{pointer}/{name}", field, value, name in values, good)
+        return good
+
+    def _odd(
+        self, pointer: str, field: AimemField, value: Any, there: bool, good: dict[str, Any]
+    ) -> None:
+        """Say what is wrong with a field; a float that is whole is an integer after all."""
+        words, types = KINDS[field.kind]
+        if not there:
+            self._wrong(field.breach or "missing_field", pointer, field.says)
+        elif type(value) in types:
+            most, size = f"at most {field.most}", f"{len(value)} code points"
+            self._wrong("too_long", pointer, most, size)
+        elif field.kind == "int" and type(value) is float and value.is_integer():
+            good[field.name] = int(value)  # canonical JSON makes no difference
+        else:
+            self._wrong(field.breach or "invalid_type", pointer, words, kind_of(value))
+
+    def _one_of(
+        self,
+        pointer: str,
+        name: str,
+        good: dict[str, Any],
+        allowed: tuple[str, ...],
+        rule: str,
+        *,
+        own: bool = False,
+    ) -> None:
+        value = good.get(name)
+        if value is None or value in allowed or (own and value[:2] == "x-" and len(value) > 2):
+            return
+        expected = ", ".join(allowed) + (" or x-..." if own else "")
+        self._wrong(rule, f"{pointer}/{name}", expected)
+
+    def _time(self, pointer: str, name: str, good: dict[str, Any]) -> fields.Instant | None:
+        text = good.get(name)
+        found = None if text is None else fields.parse_time(text)
+        if text is not None and found is None:
+            self._wrong("invalid_timestamp", f"{pointer}/{name}", "such as 2026-01-15T10:00:00Z")
+        return found
+
+    def _wrong(
+        self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
+    ) -> None:
+        says = RULES[rule].says
+        self._found.add(Problem(rule, pointer, says, expected, found, self._line))
+
+    def _warn(self, rule: str, pointer: str) -> None:
+        self.warnings.add(Problem(rule, pointer, WARNINGS[rule].says, line=self._line))

@@ -21,7 +21,7 @@ from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.check import CHECKSUM, RULES, AimemChecker
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, AimemLimits, Kind
 from omsgrain.formats.json_text import MARK, kind_of, of_bytes, parse_canonical, refused, spell
-from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.problems import MOST, DocumentError, Problem, Verdict
 from omsgrain.formats.schema import Problems
 
 MEMBER = "checksum"
@@ -33,19 +33,11 @@ def checksum_of(text: bytes, depth: int = 128) -> str:
     return of_bytes(_core.canonical_json(text, MEMBER, depth))
 
 
-def _of_parts(envelope: dict[str, Any], parts: Callable[[Kind], Iterable[bytes]]) -> str:
-    """The checksum of an envelope with records. The envelope's own is not looked at."""
-
-    def array(kind: Kind) -> Iterator[bytes]:
-        comma = b""
-        for part in parts(kind):
-            yield comma + part
-            comma = b","
-
+def _sum(pieces: Iterable[bytes]) -> str:
     digest = sha256()
-    for piece in _pieces(envelope, array):
+    for piece in pieces:
         digest.update(piece)
-    return _spell(digest.hexdigest())
+    return f"sha256:{digest.hexdigest()}"
 
 
 class Sum:
@@ -63,9 +55,6 @@ class Sum:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
         self._files.close()
 
     def add(self, kind: Kind, canonical: bytes) -> None:
@@ -77,10 +66,7 @@ class Sum:
 
     def finish(self, envelope: dict[str, Any]) -> str:
         """The checksum of the envelope with all records. The envelope's own is not looked at."""
-        digest = sha256()
-        for piece in self.pieces(envelope):
-            digest.update(piece)
-        return _spell(digest.hexdigest())
+        return _sum(self.pieces(envelope))
 
     def pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
         """The canonical text of the envelope with all records, without a checksum."""
@@ -112,10 +98,6 @@ def _canonical(value: Any) -> bytes:
     return _core.canonical_json(json.dumps(value).encode("ascii"))
 
 
-def _spell(digest: str) -> str:
-    return f"sha256:{digest}"
-
-
 @dataclass(slots=True)
 class Bundle:
     """A bundle that was found good, or is to be written."""
@@ -129,16 +111,6 @@ class Bundle:
         return self.envelope | {name: self.records.get(kind, []) for name, kind in ARRAYS.items()}
 
 
-@dataclass(frozen=True, slots=True)
-class AimemVerdict:
-    """The problems of a document; the first one is the reason why it is refused."""
-
-    problems: tuple[Problem, ...]  # the first thousand, envelope before checksum before records
-    warnings: tuple[Problem, ...]  # what is accepted with a warning
-    total: int  # how many problems were found: the check ends at a thousand
-    document: dict[str, Any] | None = None  # what was read, if it was JSON
-
-
 def _nothing() -> None: ...
 
 
@@ -150,13 +122,23 @@ def whole(source: IO[bytes]) -> bytes:
 
 def validate(
     data: bytes, limits: AimemLimits = LIMITS, *, alive: Callable[[], None] = _nothing
-) -> AimemVerdict:
+) -> Verdict:
     """Say all that is wrong with a bundle; never raises for what the bytes are."""
     found = Problems()
     try:
-        document, total = _parse(data, limits, alive)
+        document, canonical = parse_canonical(
+            data,
+            most=limits.document,
+            depth=limits.depth,
+            without=MEMBER,
+            values=limits.values,
+            alive=alive,
+        )
     except DocumentError as error:
-        return AimemVerdict(error.problems, (), error.total)
+        return Verdict((), error.problems, (), error.total)
+    if not isinstance(document, dict):
+        no_bundle = problem("not_object", "", "an object", kind_of(document))
+        return Verdict((), (no_bundle,), (), 1)
     checker = AimemChecker(limits)
     checker.envelope(document)
     arrays = {}
@@ -167,7 +149,7 @@ def validate(
         else:
             checker.faults.add(problem("invalid_type", f"/{name}", "an array", kind_of(array)))
     found.extend(checker.faults)
-    if is_other(document.get(MEMBER), total):
+    if is_other(document.get(MEMBER), of_bytes(canonical)):
         found.add(problem("checksum_mismatch", f"/{MEMBER}"))
     # Edges and links last, when all that they can name was seen.
     for name, kind in sorted(ARRAYS.items(), key=lambda item: item[1] not in ("chunk", "entity")):
@@ -177,7 +159,8 @@ def validate(
                 break
             checker.record(kind, record, f"/{name}/{i}")
     found.extend(checker.problems)
-    return AimemVerdict(tuple(found.found), tuple(checker.warnings.found), found.total, document)
+    warnings = tuple(checker.warnings.found)
+    return Verdict((), tuple(found.found), warnings, found.total, document)
 
 
 def read_bundle(
@@ -217,22 +200,6 @@ def problem(
 def is_other(given: Any, total: str) -> bool:
     """Whether a checksum is another one. The envelope's check refuses what is no checksum."""
     return isinstance(given, str) and given.startswith(CHECKSUM) and given != total
-
-
-def _parse(
-    data: bytes, limits: AimemLimits, alive: Callable[[], None]
-) -> tuple[dict[str, Any], str]:
-    document, canonical = parse_canonical(
-        data,
-        most=limits.document,
-        depth=limits.depth,
-        without=MEMBER,
-        values=limits.values,
-        alive=alive,
-    )
-    if not isinstance(document, dict):
-        raise DocumentError([problem("not_object", "", "an object", kind_of(document))])
-    return document, of_bytes(canonical)
 
 
 TAG = "_kind"
@@ -309,10 +276,14 @@ def write_lines(
     """
     envelope = {name: value for name, value in envelope.items() if name != MEMBER}
     envelope["format"] = FORMAT
-    total = _of_parts(
-        envelope,
-        lambda kind: (_core.canonical_json(spell(record), TAG) for record in parts(kind)),
-    )
+
+    def canonical(kind: Kind) -> Iterator[bytes]:
+        comma = b""
+        for record in parts(kind):
+            yield comma + _core.canonical_json(spell(record), TAG)
+            comma = b","
+
+    total = _sum(_pieces(envelope, canonical))
     yield spell(envelope | {MEMBER: total}) + b"\n"
     for kind in ARRAYS.values():
         for record in parts(kind):

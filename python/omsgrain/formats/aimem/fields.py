@@ -13,7 +13,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain.formats import times
 from omsgrain.formats.json_text import VALUES
@@ -141,25 +141,10 @@ RECORDS: Final[dict[Kind, tuple[AimemField, ...]]] = {
 _LEAST: Final = 1 << 8
 
 
-class Identifiers(Protocol):
-    """A set of identifiers."""
-
-    exact: bool
-    """Whether two are the same only if their texts are."""
-
-    def __contains__(self, name: str) -> bool:
-        """Whether it was shown."""
-        ...
-
-    def add(self, name: str) -> bool:
-        """Take one; whether it is new."""
-        ...
-
-
 class DocumentTexts:
-    """Those of a document, whose texts are in memory anyway."""
+    """The identifiers of a document, whose texts are in memory anyway."""
 
-    exact = True
+    exact = True  # two are the same only if their texts are
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -175,7 +160,7 @@ class DocumentTexts:
 
 
 class Hashed:
-    """Those of a bundle by lines, of any number: 64 bits of each, in a table of 12 to 24 bytes.
+    """The identifiers of a bundle by lines: 64 bits of each, in a table of 12 to 24 bytes.
 
     Python keys its hash differently in each process, so no one can construct a collision; among a
     million, two collide in one of thirty million bundles. The caller compares the texts of an
@@ -243,9 +228,6 @@ class Urn(NamedTuple):
     producer: str
     local: str
 
-    def __str__(self) -> str:
-        return f"urn:aimem:{self.producer}:{self.local}"
-
 
 def parse_urn(text: str) -> Urn | None:
     """Take an identifier apart; None if it is none."""
@@ -262,7 +244,7 @@ def of_producer(producer: str) -> Callable[[str], object]:
 
 
 def urn(producer: str, local: str) -> str:
-    return str(Urn(producer, local))
+    return f"urn:aimem:{producer}:{local}"
 
 
 def is_producer(text: str) -> bool:

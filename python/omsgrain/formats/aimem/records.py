@@ -10,23 +10,36 @@ import base64
 import binascii
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
 from omsgrain import _core
 from omsgrain.errors import NotFoundError, OmsError, StoreError
-from omsgrain.formats import source
-from omsgrain.formats.aimem import fields as embedding
-from omsgrain.formats.aimem import fields as times
-from omsgrain.formats.aimem import fields as urn
+from omsgrain.formats import source, times
 from omsgrain.formats.aimem.check import AimemChecker
-from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, AimemLimits, Kind
+from omsgrain.formats.aimem.fields import (
+    DNA,
+    LIMITS,
+    TAG,
+    AimemLimits,
+    Kind,
+    decode,
+    parse_urn,
+    urn,
+)
 from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.mif2.records import CONTENT
-from omsgrain.formats.records import Fields, Record, RecordShape, RecordTable
+from omsgrain.formats.records import (
+    Fields,
+    Record,
+    RecordShape,
+    RecordTable,
+    belief_fields,
+    grain_fields,
+)
 from omsgrain.formats.source import RECORD, Source
-from omsgrain.formats.times import parse
 from omsgrain.grain import Grain
 
 FORMAT: Final = "aimem"
@@ -113,25 +126,14 @@ def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
     if kind != "chunk" or not isinstance(record.get("embedding"), str):
         return record, None
     bare = {name: value for name, value in record.items() if name != "embedding"}
-    return bare, embedding.decode(record["embedding"])
+    return bare, decode(record["embedding"])
 
 
 # -- records to fields --------------------------------------------------------------------------
 
 
-def _base(kind: str, record: Record, tenant: str | None) -> Fields:
-    instant = times.parse_time(record["created_at"]) if "created_at" in record else None
-    millis = times.of_grain(instant)
-    return {"type": kind, "created_at": millis, "namespace": NAMESPACE, "user_id": tenant}
-
-
-def _belief(
-    record: Record, tenant: str | None, subject: str | None, relation: str, object_: Any
-) -> Fields:
-    fields = _base("belief", record, tenant)
-    fields["subject"], fields["relation"], fields["object"] = subject, relation, object_
-    fields["confidence"] = 1.0
-    return fields
+_base = partial(grain_fields, namespace=NAMESPACE)
+_belief = partial(belief_fields, namespace=NAMESPACE)
 
 
 def _of_chunk(record: Record, tenant: str | None) -> Fields:
@@ -291,7 +293,7 @@ def native(
     tags = [tag for tag in grain.get("structural_tags", ()) if 1 <= len(tag) <= TAG]
     kind = _kind(grain)
     chunk: dict[str, Any] = {
-        "id": urn.urn(producer, name[:_LOCAL]),
+        "id": urn(producer, name[:_LOCAL]),
         "content": content,
         "content_hash": of_bytes(content.encode()),
         "memory_type": kind,
@@ -314,7 +316,7 @@ def native(
 def carried(chunk: Mapping[str, Any]) -> Grain | None:
     """The grain that a chunk carries whole; None if there is none that this chunk is made of."""
     member = chunk.get(MEMBER)
-    named = urn.parse_urn(str(chunk.get("id")))
+    named = parse_urn(str(chunk.get("id")))
     if not isinstance(member, dict) or not isinstance(member.get("blob"), str) or named is None:
         return None
     try:
@@ -339,7 +341,7 @@ def _made_up(grain: Grain) -> Iterator[str]:
     if "memory_type" in source.residual.get("-", ()):
         yield "memory_type"
     said = _in_residual(source.residual, "created_at")
-    if not grain["created_at"] and said is not None and parse(said, floating=True) is None:
+    if not grain["created_at"] and said is not None and times.parse(said, floating=True) is None:
         yield "created_at"
 
 
