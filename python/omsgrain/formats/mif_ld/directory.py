@@ -25,7 +25,7 @@ from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, 
 from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape, own
 from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.mif_ld.validate import Mode
-from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.problems import DocumentError, Problem, pointer_to
 from omsgrain.grain import Grain
 
 DIRECTORY: Final = "directory"
@@ -116,9 +116,9 @@ def write_files(
     local: bool = False,
 ) -> list[Loss]:
     """Write the files of a loaded directory, or one file for each memory."""
-    found, _ = own(grains)
+    whole, values, _ = own(grains)
     losses: list[Loss] = []
-    files = [_in_shape(file, shape, losses) for file in files_of(found, local, losses)]
+    files = [_in_shape(file, shape, losses) for file in files_of(whole, values, local, losses)]
     named_so = (file.entry.get("path") for file in files)
     used = {name.lower() for name in named_so if isinstance(name, str)}
     for file in files:
@@ -251,17 +251,13 @@ def _file(
         warnings=tuple(_named(found.warnings, name)),
         problems=tuple(_named(found.problems, name)),
         dropped=tuple(_named(found.dropped, name)),
-        places=tuple((_key(name) + place, line) for place, line in found.places),
+        places=tuple((pointer_to((name,)) + place, line) for place, line in found.places),
     )
 
 
 def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
     """Add the file's path as the first key of each problem's pointer."""
-    return (replace(one, pointer=_key(name) + one.pointer) for one in problems)
-
-
-def _key(name: str) -> str:
-    return "/" + name.replace("~", "~0").replace("/", "~1")
+    return (replace(one, pointer=pointer_to((name,)) + one.pointer) for one in problems)
 
 
 def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats.base import Records, Said
@@ -156,9 +156,31 @@ class MifLd(Mif):
         shape: Shape | None = None,
         local: bool = False,
     ) -> Dump:
-        found, get = own(grains)
+        whole, values, get = own(grains)
         with checking():
-            return _dump(found, get, embeddings, exact, layout, shape, local)
+            losses: list[Loss] = []
+            if not embeddings:
+                values = [_without_embedding(value, losses) for value in values]
+            files = list(files_of(whole, values, local, losses))
+            values = in_shape((one for file in files for one in file.values), shape, losses)
+            alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
+            if alone and not values:
+                raise SchemaError(STAYS, field="/local", expected="local=True")
+            entry = _entry([file.entry for file in files], values, layout)
+            if layout is not None and layout != entry["layout"]:
+                entry = document.entry(layout, values)
+            elif exact and whole.style is None and not _is_kept(whole, entry):
+                says = "the file was loaded without its exact text; load it with exact=True"
+                raise SchemaError(says)
+            if entry["layout"] in ("lines", "markdown"):
+                data, lost = document.write_file(entry, values)
+                if exact and data != str(entry.get("text", data.decode())).encode():
+                    raise SchemaError(CHANGED, field="/exact")
+                return Dump(data, losses + [Loss(*one) for one in lost])
+            if layout is not None and layout != whole.layout:
+                return Dump(document.write_file(entry, values)[0], losses)
+            tree = document.tree(entry, values)
+            return Dump(spelled(whole, tree, get, exact=exact), losses)
 
     def left_out(self, found: Import) -> list[Loss]:
         return [Loss(one.pointer, of, f"it was skipped: {one.rule}")
@@ -229,7 +251,7 @@ class MifLd(Mif):
 
     def spelled(
         self,
-        document: dict[str, Any],
+        made: dict[str, Any],
         own: Manifest | None,
         *,
         layout: Layout | None,
@@ -238,46 +260,17 @@ class MifLd(Mif):
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
         losses: list[Loss] = []
-        document["memories"] = in_shape(document["memories"], shape, losses)
-        data, lost = written(document, own, layout, get, exact=exact)
-        return data, [*losses, *lost]
+        values = in_shape(made["memories"], shape, losses)
+        entry = _entry(made["files"], values, layout)
+        if layout is not None and layout != entry["layout"]:
+            entry = document.entry(layout, values)
+        elif own is not None and entry["layout"] not in ("lines", "markdown"):
+            return spelled(own, document.tree(entry, values), get, exact=exact), losses
+        data, lost = document.write_file(entry, values)
+        return data, losses + [Loss(*one) for one in lost]
 
 
 MIF_LD: Final = MifLd()
-
-
-def _dump(
-    found: ManifestDocuments,
-    get: Get,
-    embeddings: bool,
-    exact: bool,
-    layout: Layout | None,
-    shape: Shape | None,
-    local: bool,
-) -> Dump:
-    losses: list[Loss] = []
-    if not embeddings:
-        found = _without_embeddings(found, losses)
-    files = list(files_of(found, local, losses))
-    values = [value for file in files for value in file.values]
-    values = in_shape(values, shape, losses)
-    alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
-    if alone and not values:
-        raise SchemaError(STAYS, field="/local", expected="local=True")
-    entry = _entry([file.entry for file in files], values, layout)
-    if layout is not None and layout != entry["layout"]:
-        entry = document.entry(layout, values)
-    elif exact and found.manifest.style is None and not _is_kept(found.manifest, entry):
-        raise SchemaError("the file was loaded without its exact text; load it with exact=True")
-    if entry["layout"] in ("lines", "markdown"):
-        data, lost = document.write_file(entry, values)
-        if exact and data != str(entry.get("text", data.decode())).encode():
-            raise SchemaError(CHANGED, field="/exact")
-        return Dump(data, losses + [Loss(*one) for one in lost])
-    whole = document.tree(entry, values)
-    if layout is not None and layout != found.manifest.layout:
-        return Dump(document.write_file(entry, values)[0], losses)
-    return Dump(spelled(found.manifest, whole, get, exact=exact), losses)
 
 
 def _entry(
@@ -289,25 +282,6 @@ def _entry(
             "the layout allows only one memory", field="/layout", found=f"{len(values)} of them"
         )
     return files[0] if len(files) == 1 else document.corpus(values)
-
-
-def written(
-    made: Mapping[str, Any],
-    found: Manifest | None,
-    layout: Layout | None,
-    get: Get,
-    *,
-    exact: bool = False,
-) -> tuple[bytes, list[Loss]]:
-    """Write a file that was made of grains of other formats."""
-    values, files = made["memories"], made["files"]
-    entry = _entry(files, values, layout)
-    if layout is not None and layout != entry["layout"]:
-        entry = document.entry(layout, values)
-    elif found is not None and entry["layout"] not in ("lines", "markdown"):
-        return spelled(found, document.tree(entry, values), get, exact=exact), []
-    data, lost = document.write_file(entry, values)
-    return data, [Loss(*one) for one in lost]
 
 
 # -- grains ---------------------------------------------------------------------------------------
@@ -355,15 +329,8 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*found[:MOST], rest)
 
 
-class ManifestDocuments(NamedTuple):
-    """A manifest and its documents, with their counters."""
-
-    manifest: Manifest
-    values: list[Any]
-
-
-def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
-    """Return the only file or directory among the grains."""
+def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
+    """Return the manifest of the only file or directory among the grains, and its documents."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
@@ -379,16 +346,16 @@ def own(grains: Iterable[Grain]) -> tuple[ManifestDocuments, Get]:
     counters = found.envelope.get(_COUNTERS) or {}
     if not isinstance(counters, dict):
         raise FormatError("the counters in the manifest are malformed", rule="manifest")
-    return ManifestDocuments(found, list(together(values, counters))), get
+    return found, list(together(values, counters)), get
 
 
 def files_of(
-    found: ManifestDocuments, local: bool, losses: list[Loss]
+    whole: Manifest, documents: list[Any], local: bool, losses: list[Loss]
 ) -> Iterator[ParsedDocuments]:
     """Yield the files of a manifest with their documents."""
     at = 0
-    for entry in found.manifest.envelope.get(_FILES, ()):
-        values = found.values[at : at + entry["count"]]
+    for entry in whole.envelope.get(_FILES, ()):
+        values = documents[at : at + entry["count"]]
         at += entry["count"]
         stays = [not local and is_local(value) for value in values]
         if any(stays):
@@ -397,7 +364,7 @@ def files_of(
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
         yield ParsedDocuments(entry, values)
-    if at != len(found.values):
+    if at != len(documents):
         raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
 
 
@@ -420,14 +387,11 @@ def is_local(value: Any) -> bool:
     return isinstance(namespace, str) and (namespace == LOCAL or namespace.startswith(f"{LOCAL}/"))
 
 
-def _without_embeddings(found: ManifestDocuments, losses: list[Loss]) -> ManifestDocuments:
-    values = []
-    for value in found.values:
-        if is_memory(value) and "embedding" in value:
-            losses.append(Loss(value["@id"], "embedding", "the export leaves out embeddings"))
-            value = {key: one for key, one in value.items() if key != "embedding"}
-        values.append(value)
-    return found._replace(values=values)
+def _without_embedding(value: Any, losses: list[Loss]) -> Any:
+    if not is_memory(value) or "embedding" not in value:
+        return value
+    losses.append(Loss(value["@id"], "embedding", "the export leaves out embeddings"))
+    return {key: one for key, one in value.items() if key != "embedding"}
 
 
 def _is_kept(whole: Manifest, entry: Mapping[str, Any]) -> bool:

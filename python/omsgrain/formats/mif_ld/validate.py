@@ -11,6 +11,7 @@ import string
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from operator import is_
 from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain import _core
@@ -42,55 +43,32 @@ _SAYS: Final[dict[Act, str]] = {
     "clamp": "It is limited to 0 to 1.",
     "keep": "It is kept as a string.",
 }
-_REQUIRED: Final = frozenset(("@type", "title", "url"))
+_ACTS: Final[dict[str, tuple[str | None, Act]]] = {
+    "@type": (None, DROP),
+    "title": (None, DROP),
+    "url": (None, DROP),
+    "citationType": (None, "other"),
+    "citationRole": (None, "background"),
+    "relevance": ("MIF-RANGE", "clamp"),
+    "date": ("MIF-DATE", "keep"),
+    "accessed": ("MIF-DATE", "keep"),
+}
+"""Member of a citation -> the defect that is repaired, if only one is, and how."""
 
 
-def left_out(defects: Iterable[tuple[Way, SchemaDefect]], kind: Kind) -> frozenset[Way]:
-    """Return the paths of citations that cannot be repaired."""
-    if kind != "memory":
-        return frozenset()
-    return frozenset(
-        way[:2] for way, one in defects if _is_cited(way) and _act(way[2:], one) == DROP
-    )
-
-
-def act_of(way: Way, defect: SchemaDefect, kind: Kind, out: frozenset[Way]) -> Act | None:
+def _act_of(way: Way, defect: SchemaDefect, kind: Kind) -> Act | None:
     """Return the repair for a defect of a citation; None if the defect is an error."""
-    if kind == "memory" and _is_cited(way):
-        return DROP if way[:2] in out else _act(way[2:], defect)
-    if kind == "citation":
-        act = _act(way, defect)
-        return None if act == DROP else act
-    return None
-
-
-def _is_cited(way: Way) -> bool:
-    return len(way) > 1 and way[0] == "citations"
+    if kind == "memory" and len(way) > 1 and way[0] == "citations":
+        return _act(way[2:], defect)
+    act = _act(way, defect) if kind == "citation" else None
+    return None if act == DROP else act
 
 
 def _act(way: Way, defect: SchemaDefect) -> Act | None:
     if not way:
         return DROP if defect.keyword in ("required", "type") else None
-    name = way[0]
-    if len(way) > 1:
-        return None
-    if name in _REQUIRED:
-        return DROP
-    if name == "citationType":
-        return "other"
-    if name == "citationRole":
-        return "background"
-    if name == "relevance" and defect.code == "MIF-RANGE":
-        return "clamp"
-    if name in ("date", "accessed") and defect.code == "MIF-DATE":
-        return "keep"
-    return None
-
-
-def with_act(finding: LintFinding, act: Act) -> LintFinding:
-    """Add the repair to a finding."""
-    severity = "error" if act == DROP else "warning"
-    return replace(finding, hint=_SAYS[act], severity=severity)
+    code, act = _ACTS.get(str(way[0]), (None, None))
+    return act if len(way) == 1 and code in (None, defect.code) else None
 
 
 def mended(memory: Any) -> Any:
@@ -101,12 +79,8 @@ def mended(memory: Any) -> Any:
     if not isinstance(listed, list):
         return memory
     citations = [one for one in map(_mended, listed) if one is not None]
-    unchanged = len(citations) == len(listed) and all(map(_is, citations, listed))
+    unchanged = len(citations) == len(listed) and all(map(is_, citations, listed))
     return memory if unchanged else {**memory, "citations": citations}
-
-
-def _is(one: Any, other: Any) -> bool:
-    return one is other
 
 
 def _mended(citation: Any) -> Any:
@@ -152,11 +126,15 @@ _NO_LOOK: Final = ""
 """A form that no text has."""
 _NOT_SURE: Final[_Node] = {"not": {}}
 """A schema node that the fast check cannot decide."""
-_FILES: Final = {
+_FILES: Final[dict[str, str]] = {
     "0.1": "memory-0.1.json",
     "published": "memory-0.1-published.json",
     "1.x": "memory-1.x.json",
+    "citation": "citation.json",
+    "entity-reference": "entity-reference.json",
+    "ontology": "ontology.json",
 }
+"""Shape or kind -> its schema."""
 
 
 def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape | None:
@@ -275,21 +253,14 @@ def _both(one: _Node, other: _Node) -> _Node:
 @cache
 def _outline() -> _core.Outline:
     tables = _Tables()
-    for name, file in _FILES.items():
-        tables.add(_whole(load(file), file), name)
+    for name in (*SHAPES, "published"):
+        tables.add(_whole(load(_FILES[name]), _FILES[name]), name)
     return _core.Outline(tables.shapes, tables.others)
 
 
 Mode = Literal["schema", "lenient", "extra"]
 MODES: Final[tuple[Mode, ...]] = ("schema", "lenient", "extra")
 
-_SCHEMAS: Final[dict[str, str]] = {
-    "0.1": "memory-0.1.json",
-    "1.x": "memory-1.x.json",
-    "citation": "citation.json",
-    "entity-reference": "entity-reference.json",
-    "ontology": "ontology.json",
-}
 _ARRAYS: Final = ("records", "memories")
 """Members that hold the records of a corpus."""
 _GOOD: Final = MifLdVerdict()
@@ -382,19 +353,15 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
         return MifLdVerdict((unknown,), total=1)
     if kind == "corpus":
         return _corpus(document, asked)
-    shaped, file = None, _SCHEMAS.get(kind, "")
-    if kind == "memory":
-        shaped = _shaped(document, asked.shape)
-        file = _SCHEMAS[shaped.shape]
-        if shaped.shape == "0.1" and asked.published:
-            file = "memory-0.1-published.json"
-    bad = checker(file)(document)
+    shaped = _shaped(document, asked.shape) if kind == "memory" else None
+    name = kind if shaped is None else shaped.shape
+    bad = checker(_FILES["published" if name == "0.1" and asked.published else name])(document)
     if bad is None:
         if asked.mode != "extra" and (shaped is None or shaped.finding is None):
             return _GOOD
         bad = Defects()
     defects = [(tuple(reversed(one.way)), one) for one in bad.found]
-    out = left_out(defects, kind)
+    gone = {way[:2] for way, defect in defects if _act_of(way, defect, kind) == DROP}
     shape = shaped.shape if shaped else None
     errors: list[LintFinding] = [shaped.finding] if shaped and shaped.finding else []
     warnings: list[LintFinding] = []
@@ -403,12 +370,15 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
         one = finding(defect.code, way, says, value, hint_of(defect, shape))
-        act = act_of(way, defect, kind, out) if asked.mode == "lenient" else None
+        act = None
+        if asked.mode == "lenient":
+            act = DROP if way[:2] in gone else _act_of(way, defect, kind)
         if act is None:
             errors.append(one)
+        elif act == DROP:
+            dropped.append(replace(one, hint=_SAYS[act]))
         else:
-            into = dropped if act == DROP else warnings
-            into.append(with_act(one, act))
+            warnings.append(replace(one, hint=_SAYS[act], severity="warning"))
     if asked.mode == "extra":
         wrong = {one.pointer for one in errors}
         said = lint.warnings(document, kind, shape)
