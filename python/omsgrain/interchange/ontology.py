@@ -141,23 +141,23 @@ def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
         "namespaces": [
             {"path": one.path, "type_hint": one.type_hint, "replaces": one.replaces,
              "ontology": one.ontology}
-            for one in scope.parts.namespaces.values()
+            for one in scope.namespaces.values()
         ],
         "entity_types": [
             {"name": one.name, "base": one.base, "subtype_of": list(one.subtype_of),
              "ontology": one.ontology, "required": list(one.required),
              **_composed(known.traits.of_type(one))}
-            for one in scope.parts.types.values()
+            for one in scope.types.values()
         ],
         "traits": [
             {"name": one.name, "extends": list(one.extends), "ontology": one.ontology,
              **_composed(known.traits.of_trait(one.name))}
-            for one in scope.parts.traits.values()
+            for one in scope.traits.values()
         ],
         "relationships": [
             {"name": one.name, "from": list(one.sources), "to": list(one.targets),
              "symmetric": one.symmetric, "ontology": one.ontology}
-            for one in scope.parts.relations.values()
+            for one in scope.relations.values()
         ],
         "discovery": {
             "enabled": own.enabled,

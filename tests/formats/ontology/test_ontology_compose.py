@@ -16,7 +16,7 @@ from support.ontology_files import kind, library, of, only, ontology, told
 
 def fields_of(known: Any, name: str) -> dict[str, tuple[Any, str | None]]:
     """Schema and trait of each field of a type."""
-    whole = known.traits.of_type(known.scope.parts.types[name])
+    whole = known.traits.of_type(known.scope.types[name])
     return {key: (field.schema, field.trait) for key, field in whole.fields.items()}
 
 
@@ -29,7 +29,7 @@ def test_traits_over_three_levels_and_a_diamond() -> None:
         "grams": ({"type": "number", "minimum": 0}, "weighed"),
         "shelf": ({"type": "integer"}, "catalogued"),
     }
-    whole = known.traits.of_type(known.scope.parts.types["mineral"])
+    whole = known.traits.of_type(known.scope.types["mineral"])
     assert whole.requires == {"temporal.recordedAt": "identified"}
 
 
@@ -85,8 +85,8 @@ def test_its_own_definition_counts_for_what_it_inherits() -> None:
     assert fields_of(known, "valve")["stars"] == (
         {"type": "integer", "minimum": 1, "maximum": 10}, "rated",
     )  # fmt: skip
-    assert known.scope.parts.traits["rated"].ontology == "garden"
-    assert known.scope.parts.types["control"].ontology == "base"
+    assert known.scope.traits["rated"].ontology == "garden"
+    assert known.scope.types["control"].ontology == "base"
 
 
 def test_a_diamond_of_ontologies_keeps_what_an_arm_overrides() -> None:
@@ -95,7 +95,7 @@ def test_a_diamond_of_ontologies_keeps_what_an_arm_overrides() -> None:
     right = ontology("right", "top", traits={"u": field("null")})
     known = only(ontology("both", "left", "right"), right, left, top)
     assert [one.id for one in known.scope.order] == ["top", "left", "right", "both"]
-    origins = {name: one.ontology for name, one in known.scope.parts.traits.items()}
+    origins = {name: one.ontology for name, one in known.scope.traits.items()}
     assert origins == {"t": "left", "u": "right"}
 
 

@@ -224,7 +224,7 @@ def test_conflicting_definitions_are_reported_where_they_meet() -> None:
         [], [], [("ONT-REDEFINED", "/ontology/extends")], [],
     ]  # fmt: skip
     met = library.get("top")
-    assert met is not None and met.scope.parts.traits["t"].ontology == "right"
+    assert met is not None and met.scope.traits["t"].ontology == "right"
     own = {"traits": {"t": {"fields": {"f": {"type": "number"}}}}}
     assert not of(left, right, ontology("both", "left", "right", **own)).reports[2].warnings
 

@@ -17,7 +17,7 @@ from omsgrain.formats import times
 from omsgrain.formats.mif_ld import schema, temporal
 from omsgrain.formats.mif_ld.defects import ENTITIES, RELATIONS, LintFinding, Way, finding
 from omsgrain.formats.mif_ld.markdown import URN
-from omsgrain.formats.mif_ld.records import Kind, Shape
+from omsgrain.formats.mif_ld.records import LOCAL, Kind, Shape, relations_of
 from omsgrain.formats.records import object_of, objects_at
 
 RANGES: Final[dict[str, tuple[float, float]]] = {
@@ -28,9 +28,6 @@ RANGES: Final[dict[str, tuple[float, float]]] = {
     "system_generated": (0.20, 0.50),
 }
 """Source -> range of its confidence. Spec: MIF 0.1 §12.1"""
-LOCAL: Final = "_local"
-"""The namespace that is never exported. Spec: MIF 0.1 §10.2"""
-
 _SEMANTIC: Final = re.compile(
     r"(?:0|[1-9][0-9]*)(?:\.(?:0|[1-9][0-9]*)){2}(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?"
 )
@@ -75,7 +72,11 @@ def dated(memory: Any, file: str | None = None) -> Dated:
     id, created = (
         said if isinstance(said := memory.get(name), str) else None for name in ("@id", "created")
     )
-    sources = ((at, target) for at, (name, target) in _relations(memory) if name in _LATER)
+    sources = [
+        (at, target)
+        for at, name, target in relations_of(memory)
+        if name.replace("-", "").casefold() in _LATER
+    ]
     return Dated(id, created, file, tuple(sources))
 
 
@@ -221,17 +222,6 @@ def _ontology(ontology: dict[str, Any]) -> _Warnings:
             says = "must have required property 'suggest_entity'"
             yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, None,
                         "Add suggest_entity.")  # fmt: skip
-
-
-def _relations(memory: dict[str, Any]) -> Iterator[tuple[int, tuple[str, str]]]:
-    """Yield the relationships of either shape: index, folded type, and target."""
-    for at, one in objects_at(memory, "relationships"):
-        name = one.get("relationshipType", one.get("type"))
-        target = one.get("target")
-        if isinstance(target, dict):
-            target = target.get("@id")
-        if isinstance(name, str) and isinstance(target, str):
-            yield at, (name.replace("-", "").casefold(), target)
 
 
 def _is_after(first: Any, second: Any) -> bool:

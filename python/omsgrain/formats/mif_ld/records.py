@@ -23,6 +23,7 @@ from omsgrain.formats.records import (
     created_at_of,
     instant,
     object_of,
+    objects_at,
     objects_of,
     short_name,
     value_text,
@@ -117,13 +118,9 @@ def kind_of(document: Any) -> Kind | None:
         return "memory"
     if not document.keys().isdisjoint(_OF_ONTOLOGY):
         return "ontology"
-    if "entityType" in document or _is_entity(document.get("entity")):
+    if "entityType" in document or "@id" in object_of(document, "entity"):
         return "entity-reference"
     return None
-
-
-def _is_entity(value: Any) -> bool:
-    return isinstance(value, dict) and "@id" in value
 
 
 def shape_of(document: dict[str, Any]) -> Shape:
@@ -144,12 +141,9 @@ def telling(document: dict[str, Any]) -> Iterator[tuple[Shape, tuple[str | int, 
         yield "1.x", ("@type",)
     elif isinstance(said, list) and "Memory" in said and "Concept" not in said:
         yield "0.1", ("@type",)
-    listed = document.get("relationships")
-    for at, one in enumerate(listed) if isinstance(listed, list) else ():
-        if isinstance(one, dict):
-            shape = _of_relationship(one)
-            if shape is not None:
-                yield shape, ("relationships", at)
+    for at, one in objects_at(document, "relationships"):
+        if (shape := _of_relationship(one)) is not None:
+            yield shape, ("relationships", at)
 
 
 def _of_relationship(one: dict[str, Any]) -> Shape | None:
@@ -161,6 +155,17 @@ def _of_relationship(one: dict[str, Any]) -> Shape | None:
     if isinstance(target, dict):
         return "0.1"
     return "1.x" if isinstance(target, str) else None
+
+
+def relations_of(memory: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Yield the relationships of a memory of either shape: index, type, and target."""
+    for at, one in objects_at(memory, "relationships"):
+        name = one.get("relationshipType", one.get("type"))
+        target = one.get("target")
+        if isinstance(target, dict):
+            target = target.get("@id")
+        if isinstance(name, str) and isinstance(target, str):
+            yield at, name, target
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +277,10 @@ def _context(record: Record) -> dict[str, str]:
 
 def _subject(record: Record) -> str:
     """Return the subject of a belief: the entity with that role, else the first entity."""
-    entities = record.get("entities")
     named = [
         (one.get("role"), urn)
-        for one in (entities if isinstance(entities, list) else ())
-        if isinstance(one, dict) and (urn := short_name(object_of(one, "entity").get("@id")))
+        for one in objects_of(record, "entities")
+        if (urn := short_name(object_of(one, "entity").get("@id")))
     ]
     said = (urn for role, urn in named if role == "subject")
     return next(said, named[0][1] if named else value_text(record["@id"])) or "-"
@@ -317,14 +321,9 @@ def _references(record: Record) -> Fields:
     if refs := [*_cited(record), *_attached(record)][:_MOST]:
         fields["content_refs"] = refs
     vector = object_of(record, "embedding")
-    uri, model, dimensions = (
-        short_name(vector.get("vectorUri")),
-        short_name(vector.get("model")),
-        None,
-    )
-    if type(vector.get("dimensions")) is int and 0 < vector["dimensions"] < 1 << 31:
-        dimensions = vector["dimensions"]
-    if uri and model and dimensions:
+    uri, model = short_name(vector.get("vectorUri")), short_name(vector.get("model"))
+    dimensions = vector.get("dimensions")
+    if uri and model and type(dimensions) is int and 0 < dimensions < 1 << 31:
         fields["embedding_refs"] = [
             {"vector_id": uri, "model": model, "dimensions": dimensions, "modality_source": "text"}
         ]

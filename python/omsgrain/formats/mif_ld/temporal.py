@@ -28,11 +28,11 @@ from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld.defects import LintFinding, finding
+from omsgrain.formats.records import object_of
 from omsgrain.formats.times import Instant
 
 Curve = Literal["half-life", "e-fold"]
 Json = Mapping[str, Any]
-_NONE: Final[dict[str, Any]] = {}
 _NEEDS: Final = {"linear": "ttl", "exponential": "halfLife", "step": "ttl"}
 
 
@@ -42,13 +42,13 @@ def strength(memory: Json, now: Instant, *, curve: Curve = "half-life") -> float
     Without a decay model, the result is ``currentStrength``, also named ``strength``, or 1. With a
     model, these members are ignored, because their time is unknown.
     """
-    decay = _decay(memory)
+    temporal, decay = object_of(memory, "temporal"), _decay(memory)
     model = decay.get("model")
-    needs = _NEEDS.get(model) if isinstance(model, str) else None
+    needs = _NEEDS.get(str(model))
     if needs is None:
         return _stated(decay) if model is None else 1.0
     since = reinforced(memory)
-    length = _duration(since, (decay if needs == "halfLife" else _temporal(memory)).get(needs))
+    length = _duration(since, (decay if needs == "halfLife" else temporal).get(needs))
     if since is None or length is None:
         return None
     passed = max(between(since, now), 0)
@@ -75,7 +75,7 @@ def reinforced(memory: Json) -> Instant | None:
     This is ``lastReinforced``, else the last of ``reinforcementHistory``, else ``recordedAt``,
     else ``created``. Access alone does not reinforce.
     """
-    temporal = _temporal(memory)
+    temporal = object_of(memory, "temporal")
     said = _time(_decay(memory).get("lastReinforced"))
     if said is not None:
         return said
@@ -88,14 +88,14 @@ def ttl_end(memory: Json) -> Instant | None:
 
     None if it has no ``ttl``, or the end cannot be computed.
     """
-    start, text = _recorded(memory), _temporal(memory).get("ttl")
+    start, text = _recorded(memory), object_of(memory, "temporal").get("ttl")
     duration = parse(text) if isinstance(text, str) else None
     return None if start is None or duration is None else after(start, duration)
 
 
 def is_valid(memory: Json, at: Instant) -> bool:
     """Whether a memory is valid at a time: from ``validFrom`` until ``validUntil``."""
-    temporal = _temporal(memory)
+    temporal = object_of(memory, "temporal")
     start, end = _time(temporal.get("validFrom")), _time(temporal.get("validUntil"))
     return (start is None or start <= at) and (end is None or at < end)
 
@@ -106,7 +106,7 @@ def is_known(memory: Json, at: Instant) -> bool:
     A modified memory without ``recordedAt`` is known since its modification: before, it had other
     content.
     """
-    start, end = _time(_temporal(memory).get("recordedAt")), ttl_end(memory)
+    start, end = _time(object_of(memory, "temporal").get("recordedAt")), ttl_end(memory)
     if start is None:
         known = (_time(memory.get(name)) for name in ("created", "modified"))
         start = max((one for one in known if one is not None), default=None)
@@ -119,29 +119,25 @@ def order(memory: Json) -> Iterator[LintFinding]:
     `lint` checks the order of ``validFrom`` and ``validUntil``, and of ``created`` and
     ``modified``.
     """
-    temporal, decay = _temporal(memory), _decay(memory)
-    created = _time(memory.get("created"))
-    first = _recorded(memory)
-    if created is not None:
-        compressed = _time(memory.get("compressedAt"))
-        if compressed is not None and compressed < created:
-            yield _warn(("compressedAt",), "is before created")
-    if first is not None:
-        accessed = _time(temporal.get("lastAccessed"))
-        if accessed is not None and accessed < first:
-            yield _warn(("temporal", "lastAccessed"), "is before the memory was recorded")
-        last = _time(decay.get("lastReinforced"))
-        if last is not None and last < first:
-            says = "is before the memory was recorded"
-            yield _warn(("temporal", "decay", "lastReinforced"), says)
+    temporal, decay = object_of(memory, "temporal"), _decay(memory)
+    recorded = "is before the memory was recorded"
+    for way, time, first, says in (
+        (("compressedAt",), memory.get("compressedAt"), _time(memory.get("created")),
+         "is before created"),
+        (("temporal", "lastAccessed"), temporal.get("lastAccessed"), _recorded(memory), recorded),
+        (("temporal", "decay", "lastReinforced"), decay.get("lastReinforced"), _recorded(memory),
+         recorded),
+    ):  # fmt: skip
+        at = _time(time)
+        if at is not None and first is not None and at < first:
+            yield _warn(way, says)
     before = None
-    for at, one in _history(temporal):
+    for i, one in _history(temporal):
         if before is not None and one < before:
-            says = "is before the previous one"
-            yield _warn(("temporal", "reinforcementHistory", at), says)
+            yield _warn(("temporal", "reinforcementHistory", i), "is before the previous one")
         before = one
     model = decay.get("model")
-    needs = _NEEDS.get(model) if isinstance(model, str) else None
+    needs = _NEEDS.get(str(model))
     if needs is not None and needs not in (decay if needs == "halfLife" else temporal):
         hint = f"Add {needs}; the strength cannot be computed without it."
         says = f"has model {model} but no {needs}"
@@ -149,7 +145,7 @@ def order(memory: Json) -> Iterator[LintFinding]:
 
 
 def _recorded(memory: Json) -> Instant | None:
-    said = _time(_temporal(memory).get("recordedAt"))
+    said = _time(object_of(memory, "temporal").get("recordedAt"))
     return _time(memory.get("created")) if said is None else said
 
 
@@ -170,14 +166,8 @@ def _duration(since: Instant | None, text: Any) -> Any:
     return None if end is None else between(since, end)
 
 
-def _temporal(memory: Json) -> Json:
-    value = memory.get("temporal")
-    return value if isinstance(value, Mapping) else _NONE
-
-
 def _decay(memory: Json) -> Json:
-    value = _temporal(memory).get("decay")
-    return value if isinstance(value, Mapping) else _NONE
+    return object_of(object_of(memory, "temporal"), "decay")
 
 
 def _time(value: Any) -> Instant | None:

@@ -8,10 +8,11 @@ It reads the members of both shapes: ``memoryType`` and ``conceptType``, ``relat
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from omsgrain.formats.mif_ld.records import relations_of
 from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches
 from omsgrain.formats.ontology.load import Known, Library
 from omsgrain.formats.ontology.model import (
@@ -24,9 +25,9 @@ from omsgrain.formats.ontology.model import (
     replacement,
 )
 from omsgrain.formats.problems import MOST, Problem, pointer_to
+from omsgrain.formats.records import object_of
 
 Document = Mapping[str, Any]
-_NONE: Final[dict[str, Any]] = {}
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")
 
 
@@ -56,7 +57,7 @@ def judge_entity(
         others: memories by ``@id``. A relationship's target is checked only if it is among them.
     """
     report = Faults()
-    reference = _object(document.get("ontology"))
+    reference = object_of(document, "ontology")
     entity = document.get("entity")
     name = reference.get("id", ontology)
     if not isinstance(name, str):
@@ -95,7 +96,7 @@ def _entity(document: Document, entity: Document, known: Known, report: Faults) 
     if not isinstance(name, str):
         report.add("ENT-NONE", "/entity", "it has no entity_type")
         return None
-    one = known.scope.parts.types.get(name)
+    one = known.scope.types.get(name)
     if one is None:
         report.add("ENT-TYPE", "/entity/entity_type", _named(name))
         return None
@@ -140,7 +141,7 @@ def _fields(
 
 def _above(one: EntityType, known: Known) -> set[str]:
     """Return the fields of the parent types: a subtype repeats what they require."""
-    types = known.scope.parts.types
+    types = known.scope.types
     names: set[str] = set()
     for upper in reached(one.name, known.scope.parents)[1:]:
         names.update(known.traits.of_type(types[upper]).fields)
@@ -168,7 +169,7 @@ def _at(value: Any, way: list[str | int]) -> Any:
 
 def _namespace(document: Document, known: Known, report: Faults) -> None:
     path = document.get("namespace")
-    if not isinstance(path, str) or not known.scope.parts.namespaces:
+    if not isinstance(path, str) or not known.scope.namespaces:
         return
     if replacement(known.scope, path) is not None:
         report.add("ENT-REPLACED", "/namespace", expected=choose_namespace(known.scope, path))
@@ -179,12 +180,12 @@ def _namespace(document: Document, known: Known, report: Faults) -> None:
 def _relationships(
     document: Document, kind: str, known: Known, others: Mapping[str, Document], report: Faults
 ) -> None:
-    for at, name, target in _related(document):
-        one = known.scope.parts.relations.get(fold_name(name))
+    for at, name, target in relations_of(document):
+        one = known.scope.relations.get(fold_name(name))
         if one is None:
             continue
-        far = _object(_object(others.get(target)).get("entity")).get("entity_type")
-        if not isinstance(far, str) or far not in known.scope.parts.types:
+        far = object_of(others.get(target, {}), "entity").get("entity_type")
+        if not isinstance(far, str) or far not in known.scope.types:
             far = None
         pointer = pointer_to(("relationships", at))
         ways = [(one.sources, one.targets)]
@@ -206,21 +207,3 @@ def _admits(known: Known, ends: tuple[str, ...], kind: str | None) -> bool:
     if kind is None or not ends or ANY in ends:
         return True
     return not set(reached(kind, known.scope.parents)).isdisjoint(ends)
-
-
-def _related(document: Document) -> Iterator[tuple[int, str, str]]:
-    """Yield the relationships of a memory: index, type, and ``@id`` of the target."""
-    listed = document.get("relationships")
-    for at, one in enumerate(listed if isinstance(listed, list) else ()):
-        if not isinstance(one, dict):
-            continue
-        name = one.get("relationshipType", one.get("type"))
-        target = one.get("target")
-        if isinstance(target, dict):
-            target = target.get("@id")
-        if isinstance(name, str) and isinstance(target, str):
-            yield at, name, target
-
-
-def _object(value: Any) -> Document:
-    return value if isinstance(value, Mapping) else _NONE

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.errors import UnsupportedError, packages_of
 from omsgrain.formats.ontology.model import Ontology, choose_namespace, choose_type
+from omsgrain.formats.records import objects_at
 
 if TYPE_CHECKING:
     from omsgrain.formats.ontology.integrity import Faults
@@ -213,10 +214,7 @@ def patterns_of(ontology: Ontology, report: Faults) -> tuple[Pattern, ...]:
     left = PROGRAMS
     made: list[Pattern] = []
     for group in ("patterns", "content_patterns", "file_patterns"):
-        listed = ontology.discovery.get(group)
-        for at, one in enumerate(listed if isinstance(listed, list) else ()):
-            if not isinstance(one, dict):
-                continue
+        for at, one in objects_at(ontology.discovery, group):
             pattern = _compiled(ontology, group, f"/discovery/{group}/{at}", one, report)
             if pattern is None:
                 continue

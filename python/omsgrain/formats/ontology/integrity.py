@@ -27,7 +27,8 @@ from omsgrain.formats.ontology.model import (
     said,
 )
 from omsgrain.formats.problems import MOST as MOST_PROBLEMS
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import Problem, pointer_to
+from omsgrain.formats.records import objects_at
 
 _SHOWN: Final = 200
 """Characters of names in a message."""
@@ -219,7 +220,7 @@ class Traits:
     """
 
     def __init__(self, scope: OntologyScope) -> None:
-        self._traits = scope.parts.traits
+        self._traits = scope.traits
         self._left = MOST
         self.is_full = False
         self._of: dict[str, Composed] = {}
@@ -274,7 +275,7 @@ class Traits:
             return above  # shared, because it can be large
         above = above if self._can(above) else _NOTHING
         made = {
-            key: OntologyField(schema, trait, ontology, f"{pointer}/{_token(key)}")
+            key: OntologyField(schema, trait, ontology, pointer + pointer_to((key,)))
             for key, schema in own.items()
         }
         conflicts = {key: some for key, some in above.conflicts.items() if key not in own}
@@ -372,10 +373,6 @@ class Traits:
 _NOTHING: Final = Composed({}, {}, {})
 
 
-def _token(key: str) -> str:
-    return key.replace("~", "~0").replace("/", "~1")
-
-
 ALWAYS: Final = frozenset(("name", "entity_type", "entity_id"))
 """Fields that every entity can have."""
 ANY: Final = "*"
@@ -440,24 +437,23 @@ def _traits(scope: OntologyScope, traits: Traits, report: Faults) -> None:
                       said(cycle))  # fmt: skip
     for name, trait in own.items():
         for at, upper in enumerate(trait.extends):
-            if upper not in scope.parts.traits:
+            if upper not in scope.traits:
                 report.add("ONT-TRAIT", f"{trait.pointer}/extends/{at}", repr(upper))
         found = traits.clashes(traits.of_trait(name), trait.extends)
         _conflicts(found, f"{trait.pointer}/extends", report)
 
 
 def _types(scope: OntologyScope, traits: Traits, report: Faults) -> None:
-    listed = scope.ontology.document.get("entity_types")
     names: set[str] = set()
-    for at, raw in enumerate(listed if isinstance(listed, list) else ()):
-        name = raw.get("name") if isinstance(raw, dict) else None
+    for at, raw in objects_at(scope.ontology.document, "entity_types"):
+        name = raw.get("name")
         if isinstance(name, str):
             if name in names:
                 report.add("ONT-TYPE-TWICE", f"/entity_types/{at}/name", repr(name))
             names.add(name)
     for one in scope.ontology.types.values():
         for at, trait in enumerate(one.traits):
-            if trait not in scope.parts.traits:
+            if trait not in scope.traits:
                 report.add("ONT-TRAIT", f"{one.pointer}/traits/{at}", repr(trait))
         whole = traits.of_type(one)
         _conflicts(traits.clashes(whole, one.traits), f"{one.pointer}/traits", report)
@@ -479,7 +475,7 @@ def _source(one: OntologyField) -> str:
 
 
 def _subtypes(scope: OntologyScope, report: Faults) -> None:
-    own, types = scope.ontology.types, scope.parts.types
+    own, types = scope.ontology.types, scope.types
     _, cycles = ordered(own, lambda n: [up for up in scope.parents(n) if up != n and up in own])
     round_about = set()
     for cycle in cycles:
@@ -521,8 +517,7 @@ def _entity_fields(scope: OntologyScope, report: Faults) -> None:
             try:
                 check_schema(schema)
             except SchemaFault:
-                key = name.replace("~", "~0").replace("/", "~1")
-                report.add("ONT-SCHEMA", f"{pointer}/{key}", repr(name))
+                report.add("ONT-SCHEMA", pointer + pointer_to((name,)), repr(name))
 
 
 def _relations(scope: OntologyScope, report: Faults) -> None:
@@ -533,19 +528,16 @@ def _relations(scope: OntologyScope, report: Faults) -> None:
             report.add("ONT-NAME", one.pointer, f"{name!r} and {before!r}")
         for end, listed in (("from", one.sources), ("to", one.targets)):
             for at, wanted in enumerate(listed):
-                if wanted != ANY and wanted not in scope.parts.types:
+                if wanted != ANY and wanted not in scope.types:
                     report.add("ONT-TYPE", f"{one.pointer}/{end}/{at}", repr(wanted))
 
 
 def _suggestions(scope: OntologyScope, report: Faults) -> None:
     for group in ("patterns", "content_patterns", "file_patterns"):
-        listed = scope.ontology.discovery.get(group)
-        for at, one in enumerate(listed if isinstance(listed, list) else ()):
-            if not isinstance(one, dict):
-                continue
+        for at, one in objects_at(scope.ontology.discovery, group):
             pointer = f"/discovery/{group}/{at}"
             entity = one.get("suggest_entity")
-            if isinstance(entity, str) and entity not in scope.parts.types:
+            if isinstance(entity, str) and entity not in scope.types:
                 report.add("ONT-TYPE", f"{pointer}/suggest_entity", repr(entity))
             for key in ("suggest_namespace", "namespace", "namespaces"):
                 paths = one.get(key)

@@ -239,17 +239,6 @@ _P = TypeVar("_P", Trait, EntityType, Relationship)
 
 
 @dataclass(frozen=True, slots=True)
-class OntologyParts:
-    """The visible parts of an ontology, by name. Each part names its own ``ontology``."""
-
-    traits: Mapping[str, Trait]
-    types: Mapping[str, EntityType]
-    relations: Mapping[str, Relationship]
-    namespaces: Mapping[str, Namespace]
-    replacing: Mapping[str, Namespace]
-
-
-@dataclass(frozen=True, slots=True)
 class OntologyScope:
     """An ontology and its visible parts, with those that it extends."""
 
@@ -257,15 +246,19 @@ class OntologyScope:
     order: tuple[Ontology, ...]  # the extended ontologies, then the ontology itself
     missing: tuple[str, ...]  # ids of extended ontologies that are not loaded
     cycles: tuple[tuple[str, ...], ...]  # ids that extend one another in a circle
-    # the visible parts. Keys of relationships are folded names, those of namespaces folded paths
-    parts: OntologyParts
+    # the visible parts, by name; each names its own ``ontology``
+    traits: Mapping[str, Trait]
+    types: Mapping[str, EntityType]
+    relations: Mapping[str, Relationship]  # by folded name
+    namespaces: Mapping[str, Namespace]  # by folded path
+    replacing: Mapping[str, Namespace]  # by the folded path that each replaces
     # pairs of parts of the same name, from unrelated ontologies
     redefined: tuple[tuple[Part, Part], ...]
 
     def parents(self, name: str) -> tuple[str, ...]:
         """The known parent types of a type."""
-        one = self.parts.types.get(name)
-        return () if one is None else tuple(p for p in one.subtype_of if p in self.parts.types)
+        one = self.types.get(name)
+        return () if one is None else tuple(p for p in one.subtype_of if p in self.types)
 
 
 def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> OntologyScope:
@@ -305,7 +298,11 @@ def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> OntologyS
         order,
         tuple(missing),
         tuple(tuple(cycle) for cycle in cycles),
-        OntologyParts(traits, types, relations, namespaces, replacing),
+        traits,
+        types,
+        relations,
+        namespaces,
+        replacing,
         tuple(redefined),
     )
 
@@ -340,14 +337,14 @@ LONGEST: Final = 4_096
 
 
 def namespace_at(scope: OntologyScope, path: str) -> Namespace | None:
-    return scope.parts.namespaces.get(fold_path(path))
+    return scope.namespaces.get(fold_path(path))
 
 
 def replacement(scope: OntologyScope, path: str) -> Namespace | None:
     """Return the namespace that replaces a path or its nearest ancestor."""
     folded = fold_path(path)
     for replaced in _upwards(folded):
-        found = scope.parts.replacing.get(replaced)
+        found = scope.replacing.get(replaced)
         # A path inside the new namespace stays, even if that is inside the old one.
         if found is not None and not _within(folded, fold_path(found.path)):
             return found
@@ -388,13 +385,13 @@ def choose_type(
         namespace: a path. Its nearest ``type_hint``, at it or above it, decides; without one, a
             root named like a memory type.
     """
-    known = None if entity is None else scope.parts.types.get(entity)
+    known = None if entity is None else scope.types.get(entity)
     if known is not None and known.base is not None:
         return known.base
     if namespace is None:
         return None
     for path in _upwards(fold_path(choose_namespace(scope, namespace))):
-        found = scope.parts.namespaces.get(path)
+        found = scope.namespaces.get(path)
         if found is not None and found.type_hint is not None:
             return found.type_hint
         if path in BASES:
