@@ -18,7 +18,7 @@ from support.mutants import (
 __all__ = ["MUTANTS"]
 
 _AIMEM = "omsgrain.formats.aimem."
-_HEARD = f"{_AIMEM}check.Values._wrong"
+_HEARD = f"{_AIMEM}check.AimemChecker._wrong"
 _SHAPED = "omsgrain.formats.schema.DocumentChecker._wrong"
 _WARNED = "omsgrain.formats.schema.DocumentChecker._warn"
 _LOADED = ("omsgrain.formats.mif_ld.schema.load",)
