@@ -55,39 +55,22 @@ BATCH = 1_000  # changes that are published before the position advances
 
 @dataclass(slots=True)
 class BridgeCounts:
-    """Counts of a bridge since its start.
+    """Counts of a bridge since its start."""
 
-    Attributes:
-        messages: Messages received from the broker.
-        again: Of these, delivered before.
-        bytes: Bytes of the messages.
-        stored: New grains.
-        duplicates: Grains that the store had.
-        warnings: Warnings about grains.
-        refused: Messages refused, whole or in part.
-        acknowledged: Messages acknowledged.
-        commits: Batches.
-        retries: Number of retries.
-        published: Changes published.
-        commit_seconds: Time in the store.
-        gather_seconds: Time waiting for messages.
-        settle_seconds: Time for dead letters and acknowledgements.
-    """
-
-    messages: int = 0
-    again: int = 0
+    messages: int = 0  # messages received from the broker
+    again: int = 0  # of these, delivered before
     bytes: int = 0
-    stored: int = 0
-    duplicates: int = 0
+    stored: int = 0  # new grains
+    duplicates: int = 0  # grains that the store had
     warnings: int = 0
-    refused: int = 0
+    refused: int = 0  # messages refused, whole or in part
     acknowledged: int = 0
-    commits: int = 0
+    commits: int = 0  # batches
     retries: int = 0
     published: int = 0
-    commit_seconds: float = 0.0
-    gather_seconds: float = 0.0
-    settle_seconds: float = 0.0
+    commit_seconds: float = 0.0  # time in the store
+    gather_seconds: float = 0.0  # time waiting for messages
+    settle_seconds: float = 0.0  # time for dead letters and acknowledgements
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as JSON-ready values."""
@@ -97,24 +80,16 @@ class BridgeCounts:
 
 @dataclass(frozen=True, slots=True)
 class BridgeLimits:
-    """The limits of a batch.
+    """The limits of a batch."""
 
-    Attributes:
-        count: Messages of a batch.
-        bytes: Bytes of the messages of a batch, unless it has only one.
-        age: Seconds that the first message of a batch may wait for others.
-        lull: Seconds without a message that end a batch. A broker with few messages in flight
-            sends no more until these are acknowledged.
-        idle: Seconds to wait for the first message.
-        message: The most bytes of a message.
-    """
-
-    count: int = 1_000
-    bytes: int = 8 << 20
-    age: float = 0.25
+    count: int = 1_000  # messages of a batch
+    bytes: int = 8 << 20  # bytes of the messages of a batch, unless it has only one
+    age: float = 0.25  # seconds that the first message of a batch may wait for others
+    # seconds without a message that end a batch. A broker with few messages in flight sends no
+    # more until these are acknowledged
     lull: float = 0.005
-    idle: float = 0.25
-    message: int = MESSAGE
+    idle: float = 0.25  # seconds to wait for the first message
+    message: int = MESSAGE  # the most bytes of a message
 
 
 class Bridge:
@@ -141,11 +116,7 @@ class Bridge:
         self._ready: deque[Message] = deque()  # fetched for the next batch
 
     def run(self, after: Callable[[], None] = lambda: None) -> None:
-        """Move messages until ``stop`` is set, then those already fetched.
-
-        Args:
-            after: Called after each batch.
-        """
+        """Move messages until ``stop`` is set, then those already fetched."""
         while not self._stop.is_set():
             messages = self._gather(self._limits.idle)
             if messages and not self._deal_with(messages):
@@ -286,27 +257,16 @@ def follower(broker: str, name: str) -> str:
 
 @dataclass(eq=False)
 class Feed:
-    """Publishes the changes of a store until ``stop`` is set.
-
-    Attributes:
-        store: The store.
-        sink: The broker.
-        name: The topic or subject.
-        follower: The name under which the store keeps the position.
-        log: Gets failures.
-        stop: Ends it, after all changes are published.
-        counts: The counts of the bridge.
-        every: Seconds between two checks, unless it is woken.
-    """
+    """Publishes the changes of a store until ``stop`` is set."""
 
     store: GrainStore
     sink: Sink
-    name: str
-    follower: str
-    log: Log
-    stop: threading.Event
+    name: str  # the topic or subject
+    follower: str  # the name under which the store keeps the position
+    log: Log  # gets failures
+    stop: threading.Event  # ends it, after all changes are published
     counts: BridgeCounts
-    every: float = 0.5
+    every: float = 0.5  # seconds between two checks, unless it is woken
     _wake: threading.Event = field(default_factory=threading.Event)
 
     def wake(self) -> None:
@@ -347,23 +307,14 @@ class Feed:
 
 
 class BridgePlan(NamedTuple):
-    """The tasks of a bridge.
+    """The tasks of a bridge."""
 
-    Attributes:
-        letters: The topic or subject, or the directory, for refused messages.
-        publish: The topic or subject for changes; None: do not publish them.
-        follower: The name under which the store keeps the position of these.
-        reads: Whether it reads messages.
-        limits: The limits of a batch.
-        every: Seconds between two reports.
-    """
-
-    letters: str | Path
-    publish: str | None
-    follower: str
-    reads: bool
+    letters: str | Path  # the topic or subject, or the directory, for refused messages
+    publish: str | None  # the topic or subject for changes; None: do not publish them
+    follower: str  # the name under which the store keeps the position of these
+    reads: bool  # whether it reads messages
     limits: BridgeLimits
-    every: float
+    every: float  # seconds between two reports
 
 
 def run(

@@ -44,37 +44,23 @@ class Unreachable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The credentials of the bridge; its repr shows no password.
-
-    Attributes:
-        user: The user name.
-        password: The password, or a NATS token without a user name.
-        file: NATS credentials: a JWT and its key.
-        authority: Certificate authorities to trust, PEM; by default those of the system.
-        certificate: The client certificate, PEM.
-        key: The certificate's private key, PEM.
-    """
+    """The credentials of the bridge; its repr shows no password."""
 
     user: str | None = None
+    # the password, or a NATS token without a user name
     password: str | None = field(default=None, repr=False)
-    file: Path | None = None
+    file: Path | None = None  # NATS credentials: a JWT and its key
+    # certificate authorities to trust, PEM; by default those of the system
     authority: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+    certificate: Path | None = None  # the client certificate, PEM
+    key: Path | None = None  # the certificate's private key, PEM
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """The address of a broker.
+    """The address of a broker."""
 
-    Attributes:
-        scheme: ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS).
-        host: The name or address.
-        port: The port.
-        credentials: The credentials of the bridge.
-    """
-
-    scheme: str
+    scheme: str  # ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS)
     host: str
     port: int
     credentials: Credentials = field(default_factory=Credentials)
@@ -137,32 +123,20 @@ def broker(
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A message that a broker delivered.
-
-    Attributes:
-        data: Its bytes.
-        origin: The topic or subject; it may name persons, so it is never logged.
-        again: Whether the broker delivered it before.
-        token: What the source needs to acknowledge it.
-    """
+    """A message that a broker delivered."""
 
     data: bytes
-    origin: str
-    again: bool
-    token: Any
+    origin: str  # the topic or subject; it may name persons, so it is never logged
+    again: bool  # whether the broker delivered it before
+    token: Any  # what the source needs to acknowledge it
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to publish.
-
-    Attributes:
-        data: Its bytes.
-        properties: Texts that are sent with it.
-    """
+    """A message to publish."""
 
     data: bytes
-    properties: tuple[tuple[str, str], ...] = ()
+    properties: tuple[tuple[str, str], ...] = ()  # texts that are sent with it
 
 
 class MessageSource(Protocol):

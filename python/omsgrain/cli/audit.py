@@ -43,7 +43,6 @@ Keep a checkpoint elsewhere, and verify against it later:
     "--after",
     type=int,
     default=0,
-    show_default=True,
     metavar="N",
     help="Only entries after number N.",
 )
@@ -111,11 +110,7 @@ def audit(
             for problem in report.problems:
                 where = "" if problem.number is None else f"entry {problem.number}: "
                 click.echo(output.safe(where + problem.message), err=True)
-            found = (
-                output.plural(len(report.problems), "problem")
-                if report.problems
-                else "no problems"
-            )
+            found = output.problems(len(report.problems))
             click.echo(f"{output.plural(report.entries, 'entry', 'entries')}: {found}")
         return 0 if report.ok else IntegrityError.exit_code
     with open_store(store, readonly=True) as grains:

@@ -71,7 +71,6 @@ Measure two batch sizes longer:
     "--seconds",
     type=Seconds(0.01, 3_600),
     default=SECONDS,
-    show_default=True,
     metavar="SECONDS",
     help="About how many seconds it takes: 0.01 to 3600.",
 )
@@ -141,45 +140,31 @@ def _words(found: BenchReport) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The advice for this disk.
+    """The advice for this disk."""
 
-    Attributes:
-        batch: The smallest batch that reaches nine tenths of the best rate, by durability.
-        relaxed_one: How many times as fast ``put`` is when it does not wait for the disk.
-        relaxed_batch: The same for ``put_many``, with the batch advised for ``commit``.
-    """
-
+    # the smallest batch that reaches nine tenths of the best rate, by durability
     batch: dict[str, int]
-    relaxed_one: float
-    relaxed_batch: float
+    relaxed_one: float  # how many times as fast ``put`` is when it does not wait for the disk
+    relaxed_batch: float  # the same for ``put_many``, with the batch advised for ``commit``
 
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The results.
+    """The results."""
 
-    Attributes:
-        codec: Grains per second of ``encode``, ``decode`` and ``verify``, on all cores.
-        put: The rates of put.
-        grains: The number of grains in the store of the read measurements.
-        read: The times of ``get``, of ``query`` for the newest ten of a subject, and of ``search``
-            for a rare word.
-        blob_bytes: Bytes of one grain.
-        store_bytes: Bytes of one grain with its index rows, in the files.
-        memory_bytes: Memory of this process without mapped files, or its peak; None if the system
-            does not report it.
-        sync: Seconds to write one page to the disk.
-        advice: The advice for this disk.
-    """
-
+    # grains per second of ``encode``, ``decode`` and ``verify``, on all cores
     codec: dict[str, float]
     put: list[PutRate]
-    grains: int
+    grains: int  # the number of grains in the store of the read measurements
+    # the times of ``get``, of ``query`` for the newest ten of a subject, and of ``search`` for a
+    # rare word
     read: dict[str, CallTimes]
-    blob_bytes: float
-    store_bytes: float
+    blob_bytes: float  # bytes of one grain
+    store_bytes: float  # bytes of one grain with its index rows, in the files
+    # memory of this process without mapped files, or its peak; None if the system does not report
+    # it
     memory_bytes: int | None
-    sync: float
+    sync: float  # seconds to write one page to the disk
     advice: Advice
 
     __repr__ = counted
@@ -271,19 +256,12 @@ def _advice(put: list[PutRate], batches: Sequence[int]) -> Advice:
 
 @dataclass(frozen=True, slots=True)
 class PutRate:
-    """How fast a store accepts grains.
-
-    Attributes:
-        durability: The durability of the store.
-        batch: Grains per call of ``put_many``; None for ``put``.
-        grains: How many grains were put.
-        rate: Grains per second.
-    """
+    """How fast a store accepts grains."""
 
     durability: Durability
-    batch: int | None
+    batch: int | None  # grains per call of ``put_many``; None for ``put``
     grains: int
-    rate: float
+    rate: float  # grains per second
 
 
 @dataclass(frozen=True, slots=True)

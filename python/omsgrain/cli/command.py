@@ -62,6 +62,9 @@ class Manual(click.Command):
         self, *args: Any, examples: str, exits: Mapping[int, str] | None = None, **attributes: Any
     ) -> None:
         super().__init__(*args, **attributes)
+        for param in self.params:
+            if isinstance(param, click.Option) and param.show_default is None:
+                param.show_default = True
         self.examples = examples.strip("\n").splitlines()
         self.exits = {0: DONE, 2: USAGE} | dict(exits or {})
 
@@ -223,16 +226,13 @@ def log_format_option(command: F) -> F:
         "--log-format",
         type=click.Choice(["text", "json"]),
         default="text",
-        show_default=True,
         help="The format of the log, on stderr.",
     )(command)
 
 
 def size_option(name: str, default: str, text: str) -> Callable[[F], F]:
     """An option for a number of bytes, with a default."""
-    return click.option(
-        name, type=Size(), default=default, metavar="SIZE", show_default=True, help=text
-    )
+    return click.option(name, type=Size(), default=default, metavar="SIZE", help=text)
 
 
 @contextmanager

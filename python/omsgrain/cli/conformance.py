@@ -105,7 +105,6 @@ The vectors of a clone:
     "--timeout",
     type=Seconds(0.1, 3_600),
     default=30.0,
-    show_default=True,
     metavar="SECONDS",
     help="The longest time to wait for a response: 0.1 to 3600.",
 )

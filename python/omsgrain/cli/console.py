@@ -24,17 +24,12 @@ _STEP = 0.1  # seconds between two states of a plain progress line
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table.
+    """A column of a table."""
 
-    Attributes:
-        name: its head.
-        width: the width of each cell; longer text ends in an ellipsis. None: as wide as its text.
-        cut: whether cells stay on one line and end in an ellipsis where the line ends.
-    """
-
-    name: str
+    name: str  # its head
+    # the width of each cell; longer text ends in an ellipsis. None: as wide as its text
     width: int | None = None
-    cut: bool = False
+    cut: bool = False  # whether cells stay on one line and end in an ellipsis where the line ends
 
 
 @dataclass(frozen=True, slots=True)

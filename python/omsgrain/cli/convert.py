@@ -49,7 +49,7 @@ A directory of Markdown notes, as one file:
 @mode_option
 @click.option("--user", "--tenant", "user_id", metavar="ID",
               help="The owner of the document, if SOURCE names none.")  # fmt: skip
-@click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+@click.option("--producer", metavar="NAME", default="omsgrain",
               help="The namespace of records that were never AIMEM.")  # fmt: skip
 @click.option("--embeddings/--no-embeddings", default=None,
               help="Whether to keep embeddings; by default not in bundles.")  # fmt: skip
@@ -86,11 +86,7 @@ def convert(
         output.emit(report)
         return 0
     output.warn(report["warnings"])
-    output.print_losses(done.losses, len(done.losses))
-    output.print_added(done.added)
-    click.echo(
-        output.safe(
-            f"{output.plural(done.grains, 'grain')}, {done.source} to {done.target}: {target}"
-        )
-    )
+    output.print_losses(done.losses, len(done.losses), done.added)
+    grains = output.plural(done.grains, "grain")
+    click.echo(output.safe(f"{grains}, {done.source} to {done.target}: {target}"))
     return 0

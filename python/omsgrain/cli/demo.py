@@ -60,7 +60,6 @@ In a clone; keep the store, to look at it:
     "--data",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="examples",
-    show_default=True,
     help=f"The directory of {WEATHER} and {MISSION}.",
 )
 @output.json_option

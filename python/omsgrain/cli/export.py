@@ -81,7 +81,7 @@ _bundle_options = options(
                  help="The embedding model, if there are several."),
     click.option("--embeddings", "include_embeddings", is_flag=True,
                  help="Include embeddings, from which content can be guessed."),
-    click.option("--producer", metavar="NAME", default="omsgrain", show_default=True,
+    click.option("--producer", metavar="NAME", default="omsgrain",
                  help="The namespace of records that were never AIMEM."),
     click.option("--since", metavar="TIME",
                  help="Only chunks since this time: 2026-01-15T10:00:00Z."),
@@ -104,9 +104,9 @@ _document_options = options(
                  help="Write this document as it was imported."),
     click.option("--redact", "redact_pii", is_flag=True,
                  help="Remove secrets and personal data."),
-    click.option("--scan/--no-scan", default=True, show_default=True,
+    click.option("--scan/--no-scan", default=True,
                  help="Warn of secrets and personal data in the document."),
-    click.option("--graph/--no-graph", "include_graph", default=True, show_default=True,
+    click.option("--graph/--no-graph", "include_graph", default=True,
                  help="Include entities and relationships."),
     click.option("--layout", type=click.Choice(["json", "yaml", "jsonl"]),
                  help="The layout of MIF 1.0; by default from the name of FILE."),
@@ -138,7 +138,6 @@ _table_options = options(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
     default="none",
-    show_default=True,
     help="How to compress the grains; the addresses stay the same.",
 )
 @click.option(
@@ -152,7 +151,6 @@ _table_options = options(
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),
     default="transfer",
-    show_default=True,
     help="The purpose of the export, for the rules.",
 )
 @policy_option
@@ -233,13 +231,7 @@ def _container(
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
         written = grains.export_mg(file, **given, **filters)
-    paths = [str(path) for path in written.paths]
-    if as_json:
-        told = {"paths": paths, "grains": written.grains, "bytes": written.bytes}
-        output.emit(told | {"withheld": written.withheld})
-        return
-    output.print_withheld(written.withheld)
-    click.echo(output.safe(f"{_sizes(written.grains, written.bytes)}: {', '.join(paths)}"))
+    _tell_grains([str(path) for path in written.paths], written, as_json)
 
 
 def _table(
@@ -258,12 +250,22 @@ def _table(
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
         written = grains.parquet.write(file, columns=names, **given, **filters)
-    if as_json:
-        told = {"paths": [str(written.path)], "grains": written.grains, "bytes": written.bytes}
-        output.emit(told | {"withheld": written.withheld})
-        return
-    output.print_withheld(written.withheld)
-    click.echo(output.safe(f"{_sizes(written.grains, written.bytes)}: {written.path}"))
+    _tell_grains([str(written.path)], written, as_json)
+
+
+def _tell_grains(paths: list[str], written: Any, as_json: bool) -> None:
+    """Print the files, the numbers of grains and bytes, and what was withheld."""
+    if not as_json:
+        output.print_withheld(written.withheld)
+    grains, size = output.plural(written.grains, "grain"), output.plural(written.bytes, "byte")
+    output.done(
+        as_json,
+        f"{grains}, {size}: {', '.join(paths)}",
+        paths=paths,
+        grains=written.grains,
+        bytes=written.bytes,
+        withheld=written.withheld,
+    )
 
 
 def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **given: Any) -> None:
@@ -333,13 +335,8 @@ def _document(
     click.echo(output.safe(f"{written.path}: {said or output.plural(written.bytes, 'byte')}"))
 
 
-def _sizes(grains: int, size: int) -> str:
-    return f"{output.plural(grains, 'grain')}, {output.plural(size, 'byte')}"
-
-
 def _print_left(report: ExportReport) -> None:
     """Print what an export lost, added and withheld, and its warnings."""
-    output.print_losses(report.losses, report.lost)
-    output.print_added(report.added)
+    output.print_losses(report.losses, report.lost, report.added)
     output.print_withheld(report.withheld)
     output.warn([one.to_dict() for one in report.warnings])

@@ -79,7 +79,6 @@ def history(store: Where, address: str, as_json: bool) -> None:
     "--depth",
     type=click.IntRange(1),
     default=16,
-    show_default=True,
     metavar="N",
     help="Follow at most N links.",
 )

@@ -81,12 +81,12 @@ _bundle_options = options(
 _document_options = options(
     click.option("--passphrase-file", type=EXISTING,
                  help="Decrypt the document (MIF 1.0) with the first line of this file."),
-    click.option("--keep/--no-keep", "keep_document", default=True, show_default=True,
+    click.option("--keep/--no-keep", "keep_document", default=True,
                  help="Keep what stood around the records, so that the document can be "
                  "exported again."),
     click.option("--atomic", is_flag=True, help="Import all records, or none."),
     click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
-                 default=_STRATEGIES[0], show_default=True,
+                 default=_STRATEGIES[0],
                  help="What to do with a record whose id or text is already stored."),
     click.option("--user", metavar="ID",
                  help="The user who gets the memory of a MIF document."),
@@ -110,7 +110,6 @@ _document_options = options(
     "--errors",
     type=click.Choice(["raise", "collect"]),
     default="raise",
-    show_default=True,
     help="If a grain cannot be stored: store none, or the others.",
 )
 @click.option("--allow-erased", is_flag=True, help="Import also what was erased.")
@@ -123,7 +122,6 @@ _document_options = options(
     "--format",
     type=click.Choice(["auto", "mg", "parquet", *NAMES]),
     default="auto",
-    show_default=True,
     help="The format of FILE; auto looks into it.",
 )
 @click.option(

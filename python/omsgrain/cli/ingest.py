@@ -134,14 +134,12 @@ class Rejects:
     "form",
     type=click.Choice(["auto", "json", "jsonl", "blob"]),
     default="auto",
-    show_default=True,
     help="The format of the input; auto looks at its first bytes.",
 )
 @click.option(
     "--errors",
     type=click.Choice(["raise", "collect"]),
     default="raise",
-    show_default=True,
     help="At a bad grain: stop, or continue and write it to FILE.rejects.jsonl.",
 )
 @click.option(

@@ -73,10 +73,12 @@ def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_j
     with NewFiles(replace=replace) as files:
         files.add(target, [inspection.page(values).encode(errors="backslashreplace")])
     wrong = len(values["failures"]) + sum(not one["ok"] for one in values["checks"])
-    if as_json:
-        made = {"grains": values["grains"], "verified": values["verified"], "problems": wrong}
-        output.emit({"file": str(target), **made})
-        return
-    problems = output.plural(wrong, "problem")
     counts = f"{output.plural(values['grains'], 'grain')}, {values['verified']} verified"
-    click.echo(output.safe(f"{counts}, {problems}: {target}"))
+    output.done(
+        as_json,
+        f"{counts}, {output.plural(wrong, 'problem')}: {target}",
+        file=str(target),
+        grains=values["grains"],
+        verified=values["verified"],
+        problems=wrong,
+    )

@@ -87,14 +87,12 @@ _new = argument("file", type=NewPath(), help="The new file.")
     "kind",
     type=click.Choice(["ed25519", "p256"]),
     default="ed25519",
-    show_default=True,
     help="The type of the key: EdDSA, or ECDSA (ES256).",
 )
 @click.option(
     "--format",
     type=click.Choice(["pem", "jwk", "cose"]),
     default="pem",
-    show_default=True,
     help="PKCS#8, JSON Web Key or COSE_Key.",
 )
 @output.json_option
@@ -108,11 +106,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
 
     signer = SIGNERS[kind].generate()
     signer.save(file, format)
-    did = signer.did
-    if as_json:
-        output.emit({"did": did, "path": str(file)})
-    else:
-        click.echo(did)
+    output.done(as_json, signer.did, did=signer.did, path=str(file))
 
 
 @click.command(cls=Manual, short_help="Sign a grain or a file.", examples=SIGN)
@@ -176,10 +170,8 @@ def sign(
         signer = load_signer(key, did)
         with writable(store, actor) as grains:
             address = grains.sign(source, signer, justification=justification)
-        if as_json:
-            output.emit({"path": None, "did": signer.did, "address": address})
-        else:
-            click.echo(output.safe(f"{address}: signed by {signer.did}"))
+        text = f"{address}: signed by {signer.did}"
+        output.done(as_json, text, path=None, did=signer.did, address=address)
         return
     if justification is not None or actor is not None:
         raise click.UsageError("--justification and --actor need --store")
@@ -189,12 +181,10 @@ def sign(
     from omsgrain.interchange.signed_files import sign_file
 
     done = sign_file(file, load_signer(key, did), target=target, in_full=detached)
-    if as_json:
-        output.emit({"path": str(done.path), "did": done.did, "address": done.address})
-        return
-    click.echo(output.safe(f"{done.path}: signed by {done.did}"))
+    text = f"{done.path}: signed by {done.did}"
     if done.address is not None:
-        click.echo(f"address {done.address}")
+        text += f"\naddress {done.address}"
+    output.done(as_json, text, path=str(done.path), did=done.did, address=done.address)
 
 
 @click.group(cls=Chapter, short_help="Manage the key file of users' keys.", examples=KEYS)
@@ -217,12 +207,9 @@ def _print_counts(ring: KeyRing, as_json: bool, copy: Path | None = None) -> Non
     values = asdict(ring.stats())
     if copy is not None:
         values["path"] = str(copy)
-    if as_json:
-        output.emit(values)
-        return
-    live, erased, path = values["live"], values["erased"], values["path"]
-    users = f"{output.plural(live, 'user')}, {erased} erased"
-    click.echo(output.safe(f"{path}: {users}, generation {values['generation']}"))
+    users = f"{output.plural(values['live'], 'user')}, {values['erased']} erased"
+    text = f"{values['path']}: {users}, generation {values['generation']}"
+    output.done(as_json, text, **values)
 
 
 @keys.command(short_help="Make a random master key.", examples=MASTER)

@@ -65,10 +65,8 @@ To a new name; and with the erasures since the backup, if the store still exists
 def init(store: Where, actor: str | None, as_json: bool) -> None:
     """Create an empty store at STORE. An existing store is not changed."""
     made = make_store(store, actor=actor)
-    if as_json:
-        output.emit({"store": str(store), "made": made})
-    else:
-        click.echo(output.safe(f"{store}: {'created' if made else 'exists already'}"))
+    text = f"{store}: {'created' if made else 'exists already'}"
+    output.done(as_json, text, store=str(store), made=made)
 
 
 @click.command(cls=Manual, short_help="Count what is in a store.", examples=STATS)
@@ -121,13 +119,10 @@ def check(store: Where, as_json: bool) -> int:
         for problem in report.problems:
             where = problem.where if problem.seq is None else f"{problem.where} {problem.seq}"
             click.echo(output.safe(f"{where}: {problem.message}"), err=True)
-        found = (
-            output.plural(len(report.problems), "problem") if report.problems else "no problems"
-        )
         counts = (
             f"{output.plural(report.grains, 'grain')}, {output.plural(report.rows, 'index row')}"
         )
-        click.echo(f"{counts}: {found}")
+        click.echo(f"{counts}: {output.problems(len(report.problems))}")
     return 0 if report.ok else StoreError.exit_code
 
 
@@ -175,10 +170,7 @@ def backup(store: Where, directory: Path, as_json: bool) -> None:
     with open_store(store, readonly=True) as grains:
         grains.maintenance.backup(directory)
     size = sum(file.stat().st_size for file in directory.iterdir())
-    if as_json:
-        output.emit({"path": str(directory), "bytes": size})
-    else:
-        click.echo(output.safe(f"{size} bytes: {directory}"))
+    output.done(as_json, f"{size} bytes: {directory}", path=str(directory), bytes=size)
 
 
 @click.command(cls=Manual, short_help="Rewrite a store without its free space.", examples=COMPACT)

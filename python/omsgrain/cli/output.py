@@ -158,20 +158,19 @@ def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
         click.echo(safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
 
 
-def print_losses(losses: Sequence[Loss], total: int) -> None:
-    """Print the losses to stderr, each field once."""
-    counts = Counter((one.field, one.reason) for one in losses)
-    for (field, reason), number in counts.most_common():
-        click.echo(safe(f"lost: {field}{_times(number)}: {reason}"), err=True)
+def print_losses(losses: Sequence[Loss], total: int, added: Sequence[Loss]) -> None:
+    """Print the losses and the added values to stderr, each field once."""
+    _print_fields("lost", losses)
     if total > len(losses):
         click.echo(f"… and {total - len(losses)} more losses", err=True)
+    _print_fields("added", added)
 
 
-def print_added(added: Sequence[Loss]) -> None:
-    """Print the added values to stderr, each field once."""
-    counts = Counter((one.field, one.reason) for one in added)
+def _print_fields(what: str, losses: Sequence[Loss]) -> None:
+    counts = Counter((one.field, one.reason) for one in losses)
     for (field, reason), number in counts.most_common():
-        click.echo(safe(f"added: {field}{_times(number)}: {reason}"), err=True)
+        times = f", {number} times" if number > 1 else ""
+        click.echo(safe(f"{what}: {field}{times}: {reason}"), err=True)
 
 
 def print_withheld(withheld: Mapping[str, int]) -> None:
@@ -180,13 +179,14 @@ def print_withheld(withheld: Mapping[str, int]) -> None:
         click.echo(f"withheld: {number}, {reason}", err=True)
 
 
-def _times(number: int) -> str:
-    return f", {number} times" if number > 1 else ""
-
-
 def plural(number: int, noun: str, nouns: str = "") -> str:
     """Return a number with its noun, such as "1 grain" or "2 grains"."""
     return f"{number} {noun if number == 1 else nouns or noun + 's'}"
+
+
+def problems(number: int) -> str:
+    """Return a number of problems, such as "no problems"."""
+    return plural(number, "problem") if number else "no problems"
 
 
 def counted(records: Mapping[str, int]) -> str:

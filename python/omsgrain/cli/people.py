@@ -153,14 +153,12 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     "--mentions",
     type=click.Choice(["list", "erase"]),
     default="list",
-    show_default=True,
     help="Grains of others that name the person: list them, or erase them too.",
 )
 @click.option(
     "--scrub",
     type=click.Choice(["now", "queued"]),
     default="now",
-    show_default=True,
     help="When to rewrite the files without the bytes: now, or by `due --run`.",
 )
 @click.option(
@@ -168,7 +166,6 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     "within_days",
     type=click.IntRange(0, 30),
     default=30,
-    show_default=True,
     metavar="DAYS",
     help="With --scrub queued: the deadline, 0 to 30.",
 )

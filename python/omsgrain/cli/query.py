@@ -62,14 +62,12 @@ Any of two words; one required; two together:
     "--order",
     type=click.Choice(["newest", "oldest"]),
     default="newest",
-    show_default=True,
     help="By created_at, then by address.",
 )
 @click.option(
     "--limit",
     type=int,
     default=50,
-    show_default=True,
     metavar="N",
     help="Results on a page, 1 to 10000.",
 )
@@ -182,7 +180,7 @@ def plan_text(plan: Plan) -> str:
 @store_argument()
 @argument("text", help='Words, +words, -words, "words together", beginnings*.')
 @filter_options
-@click.option("--limit", type=int, default=10, show_default=True, metavar="N",
+@click.option("--limit", type=int, default=10, metavar="N",
               help="The most results.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option

@@ -50,14 +50,12 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--host",
     default="127.0.0.1",
-    show_default=True,
     metavar="ADDRESS",
     help="The address to listen on; 0.0.0.0 listens on all.",
 )
 @click.option(
     "--port",
     default=8080,
-    show_default=True,
     type=click.IntRange(0, 65_535),
     metavar="N",
     help="The port; 0 chooses a free one.",
@@ -65,7 +63,6 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option(
     "--producer",
     default="omsgrain",
-    show_default=True,
     metavar="NAME",
     help="The namespace of the server's own bundles.",
 )
@@ -82,7 +79,6 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),
     default="transfer",
-    show_default=True,
     help="The purpose of exports, for the rules: `access` if tenants hold the tokens.",
 )
 @click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
@@ -97,14 +93,12 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     type=click.IntRange(1),
     default=8_000_000,
     metavar="N",
-    show_default=True,
     help="The most values in one document, without keys.",
 )
 @click.option(
     "--timeout",
     type=Seconds(0.1, 3_600),
     default=30.0,
-    show_default=True,
     metavar="SECONDS",
     help="How many seconds a client may be idle: 0.1 to 3600.",
 )
@@ -112,7 +106,6 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--grace",
     type=Seconds(0, 3_600),
     default=10.0,
-    show_default=True,
     metavar="SECONDS",
     help="How many seconds running requests may take when the server stops: 0 to 3600.",
 )
@@ -120,7 +113,6 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--workers",
     type=click.IntRange(1, 64),
     default=1,
-    show_default=True,
     metavar="N",
     help="Server processes, 1 to 64: for stores in a database, or mostly reads.",
 )

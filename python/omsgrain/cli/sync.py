@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import TOLD, Manual, argument, refuse_dash
+from omsgrain.cli.command import EXISTING, TOLD, Manual, argument, refuse_dash
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import (
     actor_option,
@@ -32,12 +32,10 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.sync.local import Notes
     from omsgrain.sync.peer import Peer, Right
-    from omsgrain.sync.run import Direction, OnProgress, Passed, Progress, SyncReport
+    from omsgrain.sync.run import Direction, Passed, Progress, SyncReport
 
 TOKEN = "OMSGRAIN_TOKEN"
-_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 RIGHTS = ("all", "grains", "states", "holds", "releases", "restrictions", "erasures")
-SHOWN = 10  # refusals that are printed; the rest are counted
 
 EXAMPLES = """
 Two directories, both ways; then only from the robot to the hub:
@@ -64,7 +62,6 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "--direction",
     type=click.Choice(["both", "push", "pull"]),
     default="both",
-    show_default=True,
     help="push: from SOURCE to TARGET; pull: the other way.",
 )
 @click.option(
@@ -81,13 +78,12 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     "--purpose",
     type=click.Choice(["move", "transfer"]),
     default="move",
-    show_default=True,
     help="move: to a store of your own, with restricted grains; transfer: to others.",
 )
 @click.option(
     "--for",
     "answers",
-    type=_existing,
+    type=EXISTING,
     help="With a FILE as TARGET: a file from the store that will import it.",
 )
 @click.option(
@@ -119,10 +115,10 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
 @authority_options
 @click.option(
     "--token-file",
-    type=_existing,
+    type=EXISTING,
     help="A file with the token for a server; by default OMSGRAIN_TOKEN.",
 )
-@click.option("--ca", "trusted", type=_existing, help="Certificates to trust for a server, PEM.")
+@click.option("--ca", "trusted", type=EXISTING, help="Certificates to trust for a server, PEM.")
 @policy_option
 @actor_option
 @plain_option
@@ -136,19 +132,15 @@ def sync(
     namespaces: tuple[str, ...],
     full: bool,
     dry_run: bool,
-    purpose: Any,
     answers: Path | None,
     share_keys: bool,
     rights: tuple[str, ...],
     trust: tuple[str, ...],
     trust_state_from: tuple[str, ...],
-    hold_authorities: tuple[str, ...],
-    erasure_authorities: tuple[str, ...],
     token_file: Path | None,
     trusted: Path | None,
-    policy: str | None,
-    actor: str | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Sync the stores SOURCE and TARGET: grains, their states, and erasures.
 
@@ -160,46 +152,74 @@ def sync(
     there. What a store refuses is listed and does not stop the rest; the exit code is then that of
     the first refusal.
     """
+    import omsgrain as og
+    from omsgrain import sync as verbs
     from omsgrain.errors import BY_CODE, StoreError
-    from omsgrain.sync.bundle import is_bundle
+    from omsgrain.storage.memory import MemoryStorage
+    from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
     from omsgrain.sync.http import is_url
+    from omsgrain.sync.peer import EVERYTHING
 
     refuse_dash(target)
-    if not is_url(source) and not is_url(target) and (token_file or trusted):
+    reads, writes = is_bundle(source), is_bundle(target)
+    remote = is_url(source) or is_url(target)
+    if not remote and (token_file or trusted):
         raise click.UsageError("--token-file and --ca need the URL of a server")
-    if create and (is_url(target) or is_bundle(target) or direction == "pull"):
+    if create and (is_url(target) or writes or direction == "pull"):
         raise click.UsageError(
             "--create needs a store of this machine as TARGET, and a direction that sends to it"
         )
-    if is_bundle(source) or is_bundle(target):
-        direction = "push" if direction == "both" else direction
-    with progress(None, "bytes", as_json) as advance:
-        side = _Endpoint(
-            purpose=purpose,
-            policy=policy,
-            actor=actor,
-            token=_token(token_file),
-            trusted=trusted,
-            notes="never" if dry_run else "tried",
-            hold_authorities=hold_authorities,
-            erasure_authorities=erasure_authorities,
-        )
-        report = _sync(
-            source,
-            target,
-            side,
-            namespaces=namespaces or None,
-            direction=direction,
-            full=full,
-            dry_run=dry_run,
-            create=create,
-            answers=answers,
-            share_keys=share_keys,
-            rights=_rights(rights, ends=bool(trust) or not is_bundle(source)),
-            trust=trust,
-            trust_state_from=trust_state_from,
-            progress=_Advance(advance),
-        )
+    if (reads or writes) and direction == "both":
+        direction = "push"
+    with progress(None, "bytes", as_json) as advance, ExitStack() as opened:
+        notes: Notes = "never" if dry_run else "tried"
+        side = _Endpoint(opened, token=_token(token_file), trusted=trusted, notes=notes, **given)
+        may = _rights(rights, ends=bool(trust) or not reads)
+        _check_files(reads, writes, direction, bool(namespaces) or full)
+        if not writes and (answers is not None or share_keys):
+            raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
+        if not reads and (trust or trust_state_from):
+            raise UnsupportedError(
+                "--trust and --trust-state-from need a .mg file as SOURCE", expected="FILE STORE"
+            )
+        if may is None and not reads and not remote:
+            may = tuple(right for right in EVERYTHING if right != "releases")
+        watch = _Advance(advance)
+        chosen: Any = {"namespaces": namespaces or None, "full": full}
+        common: Any = {"dry_run": dry_run, "progress": watch}
+        if writes:
+            report = write_bundle(
+                side.open(source, takes=False),
+                target,
+                answers=answers,
+                share_keys=share_keys,
+                **chosen,
+                **common,
+            )
+        else:
+            left = None if reads else side.open(source, takes=direction != "push", rights=may)
+            right: Peer
+            if dry_run and create and not ("://" in target or os.path.lexists(target)):
+                right = verbs.LocalPeer(og.GrainStore(MemoryStorage()))  # every grain is new to it
+            else:
+                right = side.open(
+                    target,
+                    takes=direction != "pull",
+                    create=create and not dry_run,
+                    rights=None if reads else may,
+                )
+            if left is None:
+                report = take_bundle(
+                    source,
+                    right,
+                    rights=may,
+                    trust=trust,
+                    trust_state_from=trust_state_from,
+                    resolver=resolver_in_use(),
+                    **common,
+                )
+            else:
+                report = verbs.sync(left, right, direction=direction, **chosen, **common)
     if as_json:
         output.emit(report.to_dict())
     else:
@@ -213,12 +233,13 @@ def sync(
 class _Endpoint:
     """How a store, or its server, is opened as a side of the sync."""
 
-    purpose: Purpose
-    policy: str | None
-    actor: str | None
+    opened: ExitStack
     token: str | None
     trusted: Path | None
     notes: Notes
+    purpose: Purpose
+    policy: str | None
+    actor: str | None
     hold_authorities: Sequence[str]
     erasure_authorities: Sequence[str]
 
@@ -235,104 +256,25 @@ class _Endpoint:
         from omsgrain.sync.local import LocalPeer
         from omsgrain.sync.peer import EVERYTHING
 
+        peer: Peer
         if is_url(text):
             verify = None if self.trusted is None else str(self.trusted)
-            return HttpPeer(text, token=self.token, verify=verify)
-        home = location_of(text)
-        if not create:
-            home.must_exist()
-        store = open_store(
-            text,
-            readonly=not takes and not home.is_writable(),
-            actor=self.actor,
-            policy=self.policy,
-            hold_authorities=self.hold_authorities,
-            erasure_authorities=self.erasure_authorities,
-        )
-        may = EVERYTHING if rights is None else ("give", *rights)
-        return LocalPeer(store, rights=may, purpose=self.purpose, notes=self.notes, owned=True)
-
-
-def _sync(
-    source: str,
-    target: str,
-    side: _Endpoint,
-    *,
-    namespaces: Iterable[str] | None,
-    direction: Direction,
-    full: bool,
-    dry_run: bool,
-    create: bool,
-    answers: Path | None,
-    share_keys: bool,
-    rights: Iterable[Right] | None,
-    trust: Sequence[str],
-    trust_state_from: Sequence[str],
-    progress: OnProgress,
-) -> SyncReport:
-    """Sync two stores, or a store and a file."""
-    import omsgrain as og
-    from omsgrain.storage.memory import MemoryStorage
-    from omsgrain.sync import LocalPeer, sync
-    from omsgrain.sync.bundle import is_bundle, take_bundle, write_bundle
-    from omsgrain.sync.http import is_url
-    from omsgrain.sync.peer import EVERYTHING
-
-    reads, writes = is_bundle(source), is_bundle(target)
-    _check_files(reads, writes, direction, namespaces is not None or full)
-    if not writes and (answers is not None or share_keys):
-        raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
-    if not reads and (trust or trust_state_from):
-        raise UnsupportedError(
-            "--trust and --trust-state-from need a .mg file as SOURCE", expected="FILE STORE"
-        )
-    may = None if rights is None else tuple(rights)
-    if may is None and not reads and not is_url(source) and not is_url(target):
-        may = tuple(right for right in EVERYTHING if right != "releases")
-    with ExitStack() as opened:
-        if writes:
-            left = opened.enter_context(closing(side.open(source, takes=False)))
-            return write_bundle(
-                left,
-                target,
-                answers=answers,
-                namespaces=namespaces,
-                full=full,
-                share_keys=share_keys,
-                dry_run=dry_run,
-                progress=progress,
-            )
-        takes = direction != "pull"
-        if not reads:
-            peer = side.open(source, takes=direction != "push", rights=may)
-            left = opened.enter_context(closing(peer))
-        right: Peer
-        if dry_run and create and not ("://" in target or os.path.lexists(target)):
-            right = LocalPeer(og.GrainStore(MemoryStorage()))  # every grain is new to it
+            peer = HttpPeer(text, token=self.token, verify=verify)
         else:
-            made, lets = create and not dry_run, None if reads else may
-            peer = side.open(target, takes=takes, create=made, rights=lets)
-            right = opened.enter_context(closing(peer))
-        if reads:
-            return take_bundle(
-                source,
-                right,
-                rights=may,
-                trust=trust,
-                trust_state_from=trust_state_from,
-                resolver=resolver_in_use(),
-                dry_run=dry_run,
-                progress=progress,
+            home = location_of(text)
+            if not create:
+                home.must_exist()
+            store = open_store(
+                text,
+                readonly=not takes and not home.is_writable(),
+                actor=self.actor,
+                policy=self.policy,
+                hold_authorities=self.hold_authorities,
+                erasure_authorities=self.erasure_authorities,
             )
-        return sync(
-            left,
-            right,
-            namespaces=namespaces,
-            direction=direction,
-            full=full,
-            dry_run=dry_run,
-            progress=progress,
-        )
+            may = EVERYTHING if rights is None else ("give", *rights)
+            peer = LocalPeer(store, rights=may, purpose=self.purpose, notes=self.notes, owned=True)
+        return self.opened.enter_context(closing(peer))
 
 
 def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
@@ -383,12 +325,12 @@ class _Advance:
 
 
 def _show(report: SyncReport, direction: str) -> None:
-    for one in report.refused[:SHOWN]:
+    for one in report.refused[: output.SHOWN]:
         rule = "" if one.rule is None else f", rule {one.rule}"
         text = f"Refused: {one.part} {one.address.hex()}: {one.code}{rule}"
         click.echo(output.safe(text), err=True)
-    if len(report.refused) > SHOWN:
-        click.echo(f"… and {len(report.refused) - SHOWN} more refusals", err=True)
+    if len(report.refused) > output.SHOWN:
+        click.echo(f"… and {len(report.refused) - output.SHOWN} more refusals", err=True)
     would = "Would send" if report.dry_run else "Sent"
     if direction != "pull":
         click.echo(f"{would}: {_line(report.sent)}")

@@ -129,11 +129,10 @@ def add(
             with new_file(target) as handle:  # without the file the token would be lost
                 secret = tokens.add(name, tenant, scopes, **given)
                 write_at(handle, secret.encode() + b"\n", 0)
-    if as_json:
-        told = {"token": secret} if target is None else {"path": str(target)}
-        output.emit({"name": name, **told, "scopes": list(scopes)})
+    if target is None:
+        output.done(as_json, secret, name=name, token=secret, scopes=list(scopes))
     else:
-        click.echo(secret if target is None else output.safe(str(target)))
+        output.done(as_json, str(target), name=name, path=str(target), scopes=list(scopes))
 
 
 @token.command("list", short_help="List the tokens of a store.", examples=LIST)
@@ -164,7 +163,4 @@ def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bo
     """Revoke the token called NAME; a running server refuses it from now on."""
     with open_tokens(store, actor=actor) as tokens:
         tokens.revoke(name, forget=forget)
-    if as_json:
-        output.emit({"name": name, "revoked": True})
-    else:
-        click.echo(output.safe(f"{name}: revoked"))
+    output.done(as_json, f"{name}: revoked", name=name, revoked=True)

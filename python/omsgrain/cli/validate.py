@@ -35,7 +35,7 @@ Warnings beyond the schemas:
           type=click.Path(exists=True, readable=True, path_type=Path),
           help="Documents of any format, or directories of them.")  # fmt: skip
 @click.option("--mode", type=click.Choice(("schema", "lenient", "extra")), default="schema",
-              show_default=True, help="As strict as the schemas; lenient with citations; or "
+              help="As strict as the schemas; lenient with citations; or "
                                       "with warnings beyond the schemas.")  # fmt: skip
 @click.option("--kind", type=click.Choice(
                   ("memory", "citation", "entity-reference", "ontology", "corpus")

@@ -40,27 +40,19 @@ PRODUCER: Final = "omsgrain"
 
 @dataclass(frozen=True, kw_only=True)
 class BundleOptions(ExportOptions):
-    """The options of ``export_bundle`` and ``export_stream``, besides those of every export.
+    """The options of ``export_bundle`` and ``export_stream``, besides those of every export."""
 
-    Attributes:
-        scope: ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since``
-            or later.
-        since: with SINCE: a time in UTC.
-        producer: our own namespace, under which grains leave that never were AIMEM.
-        only_producer: only the bundle of this producer.
-        together: what several producers have named leaves in one bundle, ours, each under its own
-            name; readers that hold to the letter of §2.3 refuse it.
-        embedding_model: the model of the embeddings that leave, if the chunks have several.
-        tenant_id: what the bundle calls the tenant, if it is not the ``user_id``.
-    """
-
+    # ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since`` or later
     scope: str = "FULL"
-    since: str | None = None
-    producer: str = PRODUCER
-    only_producer: str | None = None
+    since: str | None = None  # with SINCE: a time in UTC
+    producer: str = PRODUCER  # our own namespace, under which grains leave that never were AIMEM
+    only_producer: str | None = None  # only the bundle of this producer
+    # what several producers have named leaves in one bundle, ours, each under its own name;
+    # readers that hold to the letter of §2.3 refuse it
     together: bool = False
+    # the model of the embeddings that leave, if the chunks have several
     embedding_model: str | None = None
-    tenant_id: str | None = None
+    tenant_id: str | None = None  # what the bundle calls the tenant, if it is not the ``user_id``
 
     def __post_init__(self) -> None:
         self._check_scope()
@@ -172,16 +164,11 @@ class NumberIndex:
 
 @dataclass(slots=True)
 class BundlePart:
-    """One bundle.
+    """One bundle."""
 
-    Attributes:
-        natives: the numbers of those grains among the chunks that never were chunks.
-        model: of the embeddings; None if there are none, or they do not leave.
-        seqs: the numbers of the grains of each kind, in the order of the export.
-    """
-
-    natives: NumberIndex
-    model: Model | None = None
+    natives: NumberIndex  # the numbers of those grains among the chunks that never were chunks
+    model: Model | None = None  # of the embeddings; None if there are none, or they do not leave
+    # the numbers of the grains of each kind, in the order of the export
     seqs: dict[Kind, array[int]] = field(
         default_factory=lambda: {kind: array("Q") for kind in ARRAYS.values()}
     )
@@ -369,14 +356,9 @@ def export_bundle(
 
 
 class AimemExport(MemoryExport):
-    """An export of a tenant's memory: what leaves was chosen, and is read when it is asked for.
+    """An export of a tenant's memory: what leaves was chosen, and is read when it is asked for."""
 
-    Attributes:
-        report: what is lost.
-        producers: of the bundles, sorted.
-    """
-
-    report: AimemExportReport
+    report: AimemExportReport  # what is lost
 
     def __init__(
         self,

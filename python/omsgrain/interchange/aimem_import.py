@@ -220,31 +220,19 @@ class BundleRecord(NamedTuple):
 
 
 class AimemPlan(NamedTuple):
-    """The plan for one record.
-
-    Attributes:
-        one: the record.
-        decision: its outcome.
-        seen: the addresses of the current grains under its name.
-        stored: the grain that it was compared with.
-        exact: whether that grain says exactly what the record says.
-        twin: the earlier record of this batch that it was compared with instead.
-        carried: the grain that the chunk was made of.
-        vector: to be stored for its grain.
-        wave: its step comes after all steps of a lower wave, which it may supersede.
-        behind: the place in the batch of the plan for the twin.
-    """
+    """The plan for one record."""
 
     one: BundleRecord
     decision: Decision
-    seen: tuple[str, ...] = ()
-    stored: SourcedGrain | None = None
-    exact: bool = False
+    seen: tuple[str, ...] = ()  # the addresses of the current grains under its name
+    stored: SourcedGrain | None = None  # the grain that it was compared with
+    exact: bool = False  # whether that grain says exactly what the record says
+    # the earlier record of this batch that it was compared with instead
     twin: BundleRecord | None = None
-    carried: Grain | None = None
-    vector: tuple[str, bytes] | None = None
-    wave: int = 0
-    behind: int | None = None
+    carried: Grain | None = None  # the grain that the chunk was made of
+    vector: tuple[str, bytes] | None = None  # to be stored for its grain
+    wave: int = 0  # its step comes after all steps of a lower wave, which it may supersede
+    behind: int | None = None  # the place in the batch of the plan for the twin
 
     @property
     def leans(self) -> tuple[int, ...]:

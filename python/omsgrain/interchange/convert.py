@@ -35,23 +35,14 @@ _SUFFIX: Final = ".mg"
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The report of a conversion.
+    """The report of a conversion."""
 
-    Attributes:
-        source: the format that was read.
-        target: the one that was written.
-        grains: through how many grains it went.
-        losses: what the target cannot hold.
-        added: what it needs and the source does not say.
-        warnings: what was read of the source although it looks wrong.
-    """
-
-    source: str
-    target: str
-    grains: int
-    losses: list[Loss] = field(default_factory=list)
-    warnings: tuple[Problem, ...] = ()
-    added: list[Added] = field(default_factory=list)
+    source: str  # the format that was read
+    target: str  # the one that was written
+    grains: int  # through how many grains it went
+    losses: list[Loss] = field(default_factory=list)  # what the target cannot hold
+    warnings: tuple[Problem, ...] = ()  # what was read of the source although it looks wrong
+    added: list[Added] = field(default_factory=list)  # what it needs and the source does not say
 
     __repr__ = counted
 

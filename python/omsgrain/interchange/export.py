@@ -42,18 +42,14 @@ TakeDocument: TypeAlias = Callable[[MemoryPage, int, Grain, Manifest], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """The options of every export.
+    """The options of every export."""
 
-    Attributes:
-        include_embeddings: whether embeddings leave; they can tell what they were made of.
-        strict: no member that the format does not define; the report tells what is lost by it.
-        now: ms since 1970, instead of the clock.
-        purpose: why, for the rules of presets and profiles, as with ``export_mg``.
-    """
-
+    # whether embeddings leave; they can tell what they were made of
     include_embeddings: bool = False
+    # no member that the format does not define; the report tells what is lost by it
     strict: bool = False
-    now: int | None = None
+    now: int | None = None  # ms since 1970, instead of the clock
+    # why, for the rules of presets and profiles, as with ``export_mg``
     purpose: Purpose = "transfer"
 
     def __post_init__(self) -> None:
@@ -66,34 +62,28 @@ MOST_LOSSES: Final = 1_000
 
 @dataclass(slots=True)
 class ExportReport:
-    """The report of an export.
-
-    Attributes:
-        format: the name of the format.
-        counts: how many records of each kind left.
-        losses: what the format cannot hold of what left, or what stays for another reason; the
-            first thousand.
-        lost: how many losses there are.
-        added: what the format needs and the memory does not say; the first thousand.
-        passed_over: grains that are no memory of their own: parts of records, duplicates, lists.
-        withheld: how many memories a restriction or the end of their retention keeps back, by
-            reason; none for ``access``.
-        privacy: the flags that the document has: whether something was found, and what was taken
-            out. None if the document was not searched.
-        warnings: one if a scan found personal data or secrets that left, with kinds and counts and
-            no text (``personal_data``), or if a library for it is missing (``not_scanned``).
-        document: the id of the document that left as it was imported; None for all memory.
-    """
+    """The report of an export."""
 
     format: str
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # how many records of each kind left
+    # what the format cannot hold of what left, or what stays for another reason; the first
+    # thousand
     losses: list[Loss] = field(default_factory=list)
-    lost: int = 0
+    lost: int = 0  # how many losses there are
+    # what the format needs and the memory does not say; the first thousand
     added: list[Added] = field(default_factory=list)
+    # grains that are no memory of their own: parts of records, duplicates, lists
     passed_over: int = 0
+    # the flags that the document has: whether something was found, and what was taken out. None if
+    # the document was not searched
     privacy: dict[str, Any] | None = None
+    # how many memories a restriction or the end of their retention keeps back, by reason; none for
+    # ``access``
     withheld: dict[str, int] = field(default_factory=dict)
+    # one if a scan found personal data or secrets that left, with kinds and counts and no text
+    # (``personal_data``), or if a library for it is missing (``not_scanned``)
     warnings: list[Problem] = field(default_factory=list)
+    # the id of the document that left as it was imported; None for all memory
     document: str | None = None
 
     __repr__ = counted
@@ -126,20 +116,15 @@ class ExportReport:
 
 @dataclass(slots=True)
 class AimemExportReport(ExportReport):
-    """The report of an export of bundles; give an empty one to be filled.
-
-    Attributes:
-        producers: of the bundles.
-        named: who has named what leaves; of bundles that are not together the same.
-        lost_fields: how often each field is lost; of all losses.
-        added_fields: how often each field was added.
-    """
+    """The report of an export of bundles; give an empty one to be filled."""
 
     format: str = FORMAT
     producers: tuple[str, ...] = ()
+    # who has named what leaves; of bundles that are not together the same
     named: tuple[str, ...] = ()
+    # how often each field is lost; of all losses
     lost_fields: Counter[str] = field(default_factory=Counter)
-    added_fields: Counter[str] = field(default_factory=Counter)
+    added_fields: Counter[str] = field(default_factory=Counter)  # how often each field was added
 
     __repr__ = counted
 
@@ -217,12 +202,7 @@ class MemoryExport(Export):
         self._consents: list[Loss] = []
 
     def choose(self, take: Take, take_document: TakeDocument | None = None) -> None:
-        """Choose what leaves.
-
-        Args:
-            take: takes a grain that is memory, if it is wanted.
-            take_document: takes what a document says around its records.
-        """
+        """Choose what leaves."""
 
         def look(page: MemoryPage, seq: int, grain: Grain) -> None:
             allowed = is_consent(grain)

@@ -39,18 +39,12 @@ def layout_of_name(file: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file of an export.
-
-    Attributes:
-        path: the document.
-        bytes: its size.
-        producer: of a bundle, whose identifiers are in it.
-        signed_by: the DID of who signed it, in the file beside it; None if it is not signed.
-    """
+    """A file of an export."""
 
     path: Path
-    bytes: int
-    producer: str | None = None
+    bytes: int  # its size
+    producer: str | None = None  # of a bundle, whose identifiers are in it
+    # the DID of who signed it, in the file beside it; None if it is not signed
     signed_by: str | None = None
 
 

@@ -29,20 +29,14 @@ _HEAD = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class IngestStep:
-    """The outcome of one chunk of the input, which is durable when the step is yielded.
+    """The outcome of one chunk of the input, which is durable when the step is yielded."""
 
-    Attributes:
-        consumed: bytes of the input.
-        stored: new grains.
-        duplicates: grains that were stored before.
-        rejected: one error for each refused grain, with its line in JSON lines.
-        warnings: line and text of probable mistakes.
-    """
-
-    consumed: int
-    stored: int = 0
-    duplicates: int = 0
+    consumed: int  # bytes of the input
+    stored: int = 0  # new grains
+    duplicates: int = 0  # grains that were stored before
+    # one error for each refused grain, with its line in JSON lines
     rejected: list[OmsError] = field(default_factory=list)
+    # line and text of probable mistakes
     warnings: list[tuple[int, str]] = field(default_factory=list)
 
 

@@ -232,17 +232,11 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
 
 
 class KeptDocument(NamedTuple):
-    """A document that is kept.
+    """A document that is kept."""
 
-    Attributes:
-        id: by what it is known: that of the export, or else the hash of its bytes.
-        format: ``mif2``, ``mif1`` or ``mif-ld``.
-        seq: the number of the grain that lists it.
-    """
-
-    id: str
-    format: str
-    seq: int
+    id: str  # by what it is known: that of the export, or else the hash of its bytes
+    format: str  # ``mif2``, ``mif1`` or ``mif-ld``
+    seq: int  # the number of the grain that lists it
 
 
 def documents(

@@ -62,29 +62,17 @@ USUAL: Final = "mif2"
 
 @dataclass(frozen=True, kw_only=True)
 class MifOptions(ExportOptions):
-    """The options of an export as MIF, besides those of every export.
+    """The options of an export as MIF, besides those of every export."""
 
-    Attributes:
-        format: ``mif2``, ``mif1`` or ``mif-ld``.
-        layout: ``json``; of MIF 1.0 also ``yaml`` or ``jsonl``.
-        include_graph: whether entities, relationships and the like leave.
-        since: a time with an offset: only records since then.
-        redact_pii: take out personal data and secrets.
-        scan: warn of personal data and secrets.
-        detectors: those to search with, instead of the usual ones.
-        local: whether memories of the namespace ``_local`` leave.
-        shape: of MIF in JSON-LD: ``0.1`` or ``1.x``.
-    """
-
-    format: str = USUAL
-    layout: str = "json"
-    include_graph: bool = True
-    since: str | None = None
-    redact_pii: bool = False
-    scan: bool = True
-    detectors: Sequence[Detector] | None = None
-    local: bool = False
-    shape: str | None = None
+    format: str = USUAL  # ``mif2``, ``mif1`` or ``mif-ld``
+    layout: str = "json"  # ``json``; of MIF 1.0 also ``yaml`` or ``jsonl``
+    include_graph: bool = True  # whether entities, relationships and the like leave
+    since: str | None = None  # a time with an offset: only records since then
+    redact_pii: bool = False  # take out personal data and secrets
+    scan: bool = True  # warn of personal data and secrets
+    detectors: Sequence[Detector] | None = None  # those to search with, instead of the usual ones
+    local: bool = False  # whether memories of the namespace ``_local`` leave
+    shape: str | None = None  # of MIF in JSON-LD: ``0.1`` or ``1.x``
 
     def __post_init__(self) -> None:
         if self.layout not in self.to.layouts:
@@ -151,15 +139,6 @@ def export_pieces(
     The same store and the same ``now`` give the same document. Of a document as large as the
     memory itself, the records are in memory once, as text. Where some of them are written in the
     words of another format, all of them are for a while in memory as objects too.
-
-    Args:
-        store: the store.
-        user_id: whose memory.
-        document: the id of a document that is given back as it came; else all memory leaves.
-        passphrase: encrypts the document, of MIF 1.0.
-        actor: who exports, for the audit trail.
-        alive: is called now and then, and raises an error to stop the export.
-        **options: those of `MifOptions`.
     """
     found: Iterable[bytes]
     if document is not None:
@@ -379,17 +358,11 @@ class MifLdExport(MifExport):
 
 
 class GatheredDocument(NamedTuple):
-    """A document that is not put together yet.
+    """A document that is not put together yet."""
 
-    Attributes:
-        envelope: the document's members around its records, with room for the records.
-        arrays: the records, by pointer.
-        losses: what it cannot hold.
-    """
-
-    envelope: Record
-    arrays: dict[str, JsonTexts]
-    losses: list[Loss]
+    envelope: Record  # the document's members around its records, with room for the records
+    arrays: dict[str, JsonTexts]  # the records, by pointer
+    losses: list[Loss]  # what it cannot hold
 
 
 def _asked(
@@ -406,20 +379,16 @@ _OF_COPY: Final = "kept under the id of a duplicate, which does not leave"
 
 
 class Foreign:
-    """Extensions of other systems, in the order in which the documents came.
+    """Extensions of other systems, in the order in which the documents came."""
 
-    Attributes:
-        format: the only one that has a place for it.
-        losses: what stays under the ids of duplicates, once ``said`` was called.
-    """
-
+    # the only one that has a place for it
     format: Final = next(one for one in VERSIONS.values() if one.vendors)
 
     def __init__(self) -> None:
         self._envelopes: list[Mapping[str, Any]] = []
         self._keyed: set[str] = set()
         self._stays: set[str] = set()
-        self.losses: list[Loss] = []
+        self.losses: list[Loss] = []  # what stays under the ids of duplicates; `said` finds it
 
     def __bool__(self) -> bool:
         """Whether there is anything."""

@@ -410,14 +410,10 @@ class ConsentBinding(NamedTuple):
 
     After ``retention_days`` they are erased, with what is kept of the document. With
     ``sharing_allowed`` false they are in no export that shares them. Spec: MIF 1.0 §6.3
-
-    Attributes:
-        until: when they must be erased, ms since 1970.
-        warnings: consequences that may be unexpected.
     """
 
-    until: int | None = None
-    warnings: tuple[Problem, ...] = ()
+    until: int | None = None  # when they must be erased, ms since 1970
+    warnings: tuple[Problem, ...] = ()  # consequences that may be unexpected
 
 
 def consent(document: ParsedDocument, now: int) -> ConsentBinding:

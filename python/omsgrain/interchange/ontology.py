@@ -28,15 +28,10 @@ _ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ont
 
 @dataclass(frozen=True, slots=True)
 class OntologyFindings:
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        reports: of each ontology.
-        memories: of each file of memories.
-    """
-
-    reports: tuple[LoadReport, ...]
-    memories: tuple[LoadReport, ...] = ()
+    reports: tuple[LoadReport, ...]  # of each ontology
+    memories: tuple[LoadReport, ...] = ()  # of each file of memories
 
     __repr__ = counted
 

@@ -97,19 +97,12 @@ Target: TypeAlias = Literal["own", "twin"]
 
 
 class Decision(NamedTuple):
-    """The outcome of a record.
+    """The outcome of a record."""
 
-    Attributes:
-        fate: what is done with it.
-        reason: why it is not stored as it came.
-        target: what it supersedes: what has its id, or what has its text.
-        fields: those that differ, of a ``field_conflict``; the first twenty.
-    """
-
-    fate: Fate
-    reason: Reason | None = None
-    target: Target | None = None
-    fields: tuple[str, ...] = ()
+    fate: Fate  # what is done with it
+    reason: Reason | None = None  # why it is not stored as it came
+    target: Target | None = None  # what it supersedes: what has its id, or what has its text
+    fields: tuple[str, ...] = ()  # those that differ, of a ``field_conflict``; the first twenty
 
 
 IMPORTED: Final = Decision("imported")
@@ -175,27 +168,16 @@ _LEFT: Final[tuple[Fate, ...]] = ("refused", "erased")
 
 
 class RecordReport(NamedTuple):
-    """The outcome of one record.
+    """The outcome of one record."""
 
-    Attributes:
-        pointer: its place in the document, a JSON pointer.
-        id: its id; None if it is invalid and the id could not be read.
-        kind: its kind.
-        fate: the outcome.
-        reason: why it was not stored as it came.
-        code: the error code, if the store refused it; the rule, if it is invalid.
-        new_id: the id under which it is stored, if that is another one.
-        problem: the first problem of an invalid record, and its place.
-    """
-
-    pointer: str
-    id: str | None
+    pointer: str  # its place in the document, a JSON pointer
+    id: str | None  # its id; None if it is invalid and the id could not be read
     kind: str
     fate: Fate
-    reason: Reason | None = None
-    code: str | None = None
-    new_id: str | None = None
-    problem: Problem | None = None
+    reason: Reason | None = None  # why it was not stored as it came
+    code: str | None = None  # the error code, if the store refused it; the rule, if it is invalid
+    new_id: str | None = None  # the id under which it is stored, if that is another one
+    problem: Problem | None = None  # the first problem of an invalid record, and its place
 
     def to_dict(self) -> dict[str, Any]:
         """The outcome as JSON-ready values, without unknown ones."""
@@ -206,25 +188,16 @@ class RecordReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MifReport:
-    """The report of an import of MIF.
+    """The report of an import of MIF."""
 
-    Attributes:
-        format: ``mif2``, ``mif1`` or ``mif-ld``.
-        merge_strategy: the strategy.
-        stored: whether anything was stored: not after a dry run, nor after a failure.
-        failed: whether a record that could not be imported stopped an atomic import.
-        records: all records, in the order of the document.
-        problems: what is wrong with the invalid ones.
-        warnings: what was accepted although it looks wrong, and what could not be kept.
-    """
-
-    format: str
+    format: str  # ``mif2``, ``mif1`` or ``mif-ld``
     merge_strategy: str
-    stored: bool
-    records: tuple[RecordReport, ...]
-    problems: tuple[Problem, ...] = ()
+    stored: bool  # whether anything was stored: not after a dry run, nor after a failure
+    records: tuple[RecordReport, ...]  # all records, in the order of the document
+    problems: tuple[Problem, ...] = ()  # what is wrong with the invalid ones
+    # what was accepted although it looks wrong, and what could not be kept
     warnings: tuple[Problem, ...] = ()
-    failed: bool = False
+    failed: bool = False  # whether a record that could not be imported stopped an atomic import
 
     __repr__ = counted
 
@@ -296,19 +269,12 @@ _WORDS: Final[dict[Fate, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A record that was not imported.
-
-    Attributes:
-        kind: its kind.
-        id: its URN; of an edge or a link, what it joins.
-        decision: why.
-        code: the error code, if the store refused it.
-    """
+    """A record that was not imported."""
 
     kind: Kind
-    id: str
+    id: str  # its URN; of an edge or a link, what it joins
     decision: Decision
-    code: str | None = None
+    code: str | None = None  # the error code, if the store refused it
 
     def to_dict(self) -> dict[str, Any]:
         """The conflict as JSON-ready values, without unknown ones."""
@@ -323,16 +289,11 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """The report of an import of a bundle.
+    """The report of an import of a bundle."""
 
-    Attributes:
-        counts: how many records of each kind had which outcome.
-        conflicts: the first ten thousand records that were not imported.
-        warnings: what was accepted although it looks wrong, and what could not be kept.
-    """
-
-    counts: dict[tuple[Kind, Fate], int]
-    conflicts: tuple[Conflict, ...]
+    counts: dict[tuple[Kind, Fate], int]  # how many records of each kind had which outcome
+    conflicts: tuple[Conflict, ...]  # the first ten thousand records that were not imported
+    # what was accepted although it looks wrong, and what could not be kept
     warnings: tuple[Problem, ...]
 
     __repr__ = counted

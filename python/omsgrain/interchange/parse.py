@@ -53,28 +53,16 @@ _DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
 
 @dataclass(frozen=True, slots=True)
 class Trusted:
-    """The signers whose signatures beside files are trusted.
+    """The signers whose signatures beside files are trusted."""
 
-    Attributes:
-        keys: files of public keys, and DIDs.
-        resolver: finds the keys of other signers.
-        required: whether a file without a trusted signature is refused.
-    """
-
-    keys: Sequence[str] = ()
-    resolver: Resolver | None = None
-    required: bool = False
+    keys: Sequence[str] = ()  # files of public keys, and DIDs
+    resolver: Resolver | None = None  # finds the keys of other signers
+    required: bool = False  # whether a file without a trusted signature is refused
 
     def look(
         self, file: Path, *, source: IO[bytes] | None = None, data: bytes | None = None
     ) -> Checked:
-        """Check the signature in FILE.sig before FILE is imported, whatever FILE is.
-
-        Args:
-            file: the file.
-            source: the same file, open, if it is a bundle.
-            data: its bytes, if they are known.
-        """
+        """Check the signature in FILE.sig before FILE is imported, whatever FILE is."""
         # Most files have no signature, and most imports need none.
         if not (self.keys or self.required or os.path.lexists(f"{file}{SUFFIX}")):
             return "missing"
@@ -199,34 +187,20 @@ class RecordPlace(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """A record of a document.
+    """A record of a document."""
 
-    Attributes:
-        place: its place among the valid records.
-        pointer: its place in the document.
-        format: of the record; a document can carry grains of another version.
-        kind: its kind; NATIVE if its grain is of no version of MIF.
-        id: its id; None if it has none by which a grain is found.
-        hash: SHA-256 of its text, if duplicates of it are found by that.
-        grain: the record as a grain.
-        parts: grains that belong to it.
-        vector: its embedding, to be searched by.
-        is_duplicate: whether an earlier record of the document has the same text.
-        old_id: its id before it was renamed.
-        original: the record as it came, if its references were changed.
-    """
-
-    place: RecordPlace
-    pointer: str
-    format: str
-    kind: str
-    id: str | None
-    hash: str | None
-    grain: Grain
-    parts: tuple[Grain, ...]
-    vector: tuple[str, bytes] | None = None
-    is_duplicate: bool = False
-    old_id: str | None = None
+    place: RecordPlace  # its place among the valid records
+    pointer: str  # its place in the document
+    format: str  # of the record; a document can carry grains of another version
+    kind: str  # its kind; NATIVE if its grain is of no version of MIF
+    id: str | None  # its id; None if it has none by which a grain is found
+    hash: str | None  # SHA-256 of its text, if duplicates of it are found by that
+    grain: Grain  # the record as a grain
+    parts: tuple[Grain, ...]  # grains that belong to it
+    vector: tuple[str, bytes] | None = None  # its embedding, to be searched by
+    is_duplicate: bool = False  # whether an earlier record of the document has the same text
+    old_id: str | None = None  # its id before it was renamed
+    # the record as it came, if its references were changed
     original: tuple[Grain, tuple[Grain, ...]] | None = None
 
     @property
@@ -255,30 +229,19 @@ class Arrived(NamedTuple):
 
 @dataclass(slots=True)
 class ParsedDocument:
-    """A document that was read.
-
-    Attributes:
-        version: the format.
-        owner: the user who gets the memory.
-        manifest: what stood around the records, with their addresses.
-        created_at: of the manifest, ms since 1970.
-        text: the document as it came, if that is kept.
-        records: in the order of the document; an import that is not atomic removes those that it
-            has stored, to save memory.
-        bad: the reports of the invalid records, each by a key of its own.
-        problems: what is wrong with these.
-        warnings: what was accepted although it looks wrong.
-    """
+    """A document that was read."""
 
     version: Mif
-    owner: str
-    manifest: Manifest
-    created_at: int
-    text: tuple[Grain, ...]
+    owner: str  # the user who gets the memory
+    manifest: Manifest  # what stood around the records, with their addresses
+    created_at: int  # of the manifest, ms since 1970
+    text: tuple[Grain, ...]  # the document as it came, if that is kept
+    # in the order of the document; an import that is not atomic removes those that it has stored,
+    # to save memory
     records: list[Arrived]
-    bad: dict[str, RecordReport]
-    problems: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    bad: dict[str, RecordReport]  # the reports of the invalid records, each by a key of its own
+    problems: tuple[Problem, ...]  # what is wrong with these
+    warnings: tuple[Problem, ...]  # what was accepted although it looks wrong
 
     @property
     def dangling(self) -> list[Problem]:

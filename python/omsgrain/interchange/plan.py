@@ -40,29 +40,18 @@ class MergeTerms(ImportTerms):
 
 
 class RecordPlan(NamedTuple):
-    """The plan for one record.
-
-    Attributes:
-        one: the record.
-        decision: its outcome.
-        seen: the addresses of the grains that were current under its names before the batch.
-        stored: the plain address of the stored grain that says exactly the same.
-        replaces: the address of the grain that it supersedes.
-        under: the address of the newer grain that supersedes it.
-        of: the id, or the address, of what is stored with the same text.
-        wave: its step comes after all steps of a lower wave, which it may supersede.
-        leans: the places in the batch of the plans that this one depends on.
-    """
+    """The plan for one record."""
 
     one: Arrived
     decision: Decision
+    # the addresses of the grains that were current under its names before the batch
     seen: tuple[str, ...] = ()
-    stored: str | None = None
-    replaces: str | None = None
-    of: str | None = None
-    wave: int = 0
-    leans: tuple[int, ...] = ()
-    under: str | None = None
+    stored: str | None = None  # the plain address of the stored grain that says exactly the same
+    replaces: str | None = None  # the address of the grain that it supersedes
+    of: str | None = None  # the id, or the address, of what is stored with the same text
+    wave: int = 0  # its step comes after all steps of a lower wave, which it may supersede
+    leans: tuple[int, ...] = ()  # the places in the batch of the plans that this one depends on
+    under: str | None = None  # the address of the newer grain that supersedes it
 
     @property
     def is_put(self) -> bool:

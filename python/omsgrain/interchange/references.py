@@ -205,12 +205,6 @@ def lead(
     """Lead references to memories whose text is stored to what is stored.
 
     What overwrites that takes its id. Returns how many records have another id.
-
-    Args:
-        store: with what is stored.
-        document: its records are changed.
-        stored: the ids under which texts of the document are stored, by number of the record.
-        overwrite: whether records with these texts are stored under these ids.
     """
     records = document.records
     leads = skipped_before(store, document)

@@ -48,19 +48,13 @@ _STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SignedBy:
-    """A valid signature.
+    """A valid signature."""
 
-    Attributes:
-        name: the signed file, or one of the grains in it.
-        signer: the DID of the signer.
-        iat: the time of signing in epoch seconds, as the signer claims; nothing proves it.
-        address: of the grain; None if a whole file was signed.
-    """
-
-    name: str
-    signer: str
+    name: str  # the signed file, or one of the grains in it
+    signer: str  # the DID of the signer
+    # the time of signing in epoch seconds, as the signer claims; nothing proves it
     iat: int | None
-    address: str | None = None
+    address: str | None = None  # of the grain; None if a whole file was signed
 
     def to_dict(self) -> dict[str, Any]:
         """The signature as JSON-ready values."""
@@ -197,17 +191,11 @@ def verify_statement(
 
 @dataclass(frozen=True, slots=True)
 class SignedFile:
-    """A new file with a signature.
+    """A new file with a signature."""
 
-    Attributes:
-        path: of the new file, an envelope or a detached signature.
-        did: who signed.
-        address: of the grain in the envelope; None of a detached signature.
-    """
-
-    path: Path
+    path: Path  # of the new file, an envelope or a detached signature
     did: str
-    address: str | None
+    address: str | None  # of the grain in the envelope; None of a detached signature
 
 
 def sign_file(

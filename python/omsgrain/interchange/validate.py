@@ -39,26 +39,16 @@ _YAML: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FileFindings:
-    """The defects found in a file.
+    """The defects found in a file."""
 
-    Attributes:
-        name: of the file.
-        format: what it is; None if that is not known.
-        documents: how many are in it.
-        errors: what is wrong, by place; at most a thousand.
-        total: how many errors there are.
-        warnings: what else is to be said.
-        exit_code: what the command line exits with for it.
-        dated: of the memories in it, what is compared with others; by pointer and line.
-    """
-
-    name: str
-    format: str | None
-    documents: int
-    errors: tuple[Problem, ...] = ()
-    total: int = 0
-    warnings: tuple[Problem, ...] = field(default=())
-    exit_code: int = 0
+    name: str  # of the file
+    format: str | None  # what it is; None if that is not known
+    documents: int  # how many are in it
+    errors: tuple[Problem, ...] = ()  # what is wrong, by place; at most a thousand
+    total: int = 0  # how many errors there are
+    warnings: tuple[Problem, ...] = field(default=())  # what else is to be said
+    exit_code: int = 0  # what the command line exits with for it
+    # of the memories in it, what is compared with others; by pointer and line
     dated: tuple[tuple[_Place, lint.Dated], ...] = field(default=(), repr=False, compare=False)
 
     __repr__ = counted

@@ -43,16 +43,11 @@ _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure.
+    """One failure."""
 
-    Attributes:
-        name: the file, or the store and the grain's number there.
-        error: the reason.
-        problem: in a container, the part, its number and the address.
-    """
-
-    name: str
+    name: str  # the file, or the store and the grain's number there
     error: OmsError
+    # in a container, the part, its number and the address
     problem: container.ContainerProblem | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -72,35 +67,22 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of verification.
+    """The result of verification."""
 
-    Attributes:
-        verified: how many grains, signed files and documents.
-        failures: what is wrong.
-        signed: signatures in files that hold.
-        documents: good ones and bad ones.
-    """
-
-    verified: int
+    verified: int  # how many grains, signed files and documents
     failures: list[Failure]
-    signed: list[SignedBy] = field(default_factory=list)
-    documents: list[DocumentFindings] = field(default_factory=list)
+    signed: list[SignedBy] = field(default_factory=list)  # signatures in files that hold
+    documents: list[DocumentFindings] = field(default_factory=list)  # good ones and bad ones
 
     __repr__ = counted
 
 
 class VerifyOptions(NamedTuple):
-    """Options for every file.
+    """Options for every file."""
 
-    Attributes:
-        trust: whose signatures count; None if nothing must be signed.
-        resolver: finds the keys of signers.
-        passphrase: opens documents of MIF 1.0 that are encrypted.
-    """
-
-    trust: Trust | None = None
-    resolver: Resolver | None = None
-    passphrase: str | None = None
+    trust: Trust | None = None  # whose signatures count; None if nothing must be signed
+    resolver: Resolver | None = None  # finds the keys of signers
+    passphrase: str | None = None  # opens documents of MIF 1.0 that are encrypted
 
 
 def verify_directory(path: Path, options: VerifyOptions) -> Verified:

@@ -56,13 +56,7 @@ Context = ServerRequestContext[dict[str, Any]]
 
 
 def run(store: og.GrainStore, options: McpOptions, log: Log) -> None:
-    """Serve until stdin ends, or SIGTERM or SIGINT comes; the store is closed then.
-
-    Args:
-        store: Opened for this server alone.
-        options: The options of the server.
-        log: Gets a line for each call.
-    """
+    """Serve until stdin ends, or SIGTERM or SIGINT comes; the store is closed then."""
     # Both can contain content, and would print it on stderr.
     logging.getLogger("mcp").addHandler(logging.NullHandler())
     logging.getLogger("mcp").propagate = False
@@ -89,12 +83,7 @@ async def _serve(service: McpService, lines: DescriptorLines, log: Log) -> None:
 
 
 def application(service: McpService, log: Log) -> Server[dict[str, Any]]:
-    """Make the MCP server.
-
-    Args:
-        service: Shared by all calls.
-        log: Gets a line for each call.
-    """
+    """Make the MCP server."""
     calls = _Calls(service, log)
     return Server(
         "omsgrain",
@@ -174,11 +163,7 @@ class _Calls:
             raise MCPError(_UNKNOWN, str(error), error.to_dict()) from None
 
     async def _do(self, what: str, work: Callable[[], T], *, large: bool = False) -> T:
-        """Run something in a thread, and log it.
-
-        Raises:
-            OmsError: It failed; any other error is a ``ServerDefect``.
-        """
+        """Run something in a thread, and log it."""
         began, ended = time.monotonic(), "cancelled"
         try:
             result = await self._service.work(work, large=large)

@@ -24,25 +24,17 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class McpOptions:
-    """The options of a server.
+    """The options of a server."""
 
-    Attributes:
-        user: The user whose memory it serves.
-        root: The directory below which documents are read and written; None: no files.
-        readonly: Change neither the store nor files.
-        document: The most bytes of an imported document.
-        answer: The most bytes of a document that is returned as text; larger ones go to a file.
-        line: The most bytes of one message.
-        at_work: Calls that run at once.
-    """
-
-    user: str
+    user: str  # the user whose memory it serves
+    # the directory below which documents are read and written; None: no files
     root: Path | None = None
-    readonly: bool = False
-    document: int = 100 << 20
+    readonly: bool = False  # change neither the store nor files
+    document: int = 100 << 20  # the most bytes of an imported document
+    # the most bytes of a document that is returned as text; larger ones go to a file
     answer: int = 16 << 20
-    line: int = 256 << 20
-    at_work: int = 8
+    line: int = 256 << 20  # the most bytes of one message
+    at_work: int = 8  # calls that run at once
 
 
 Json = dict[str, Any]
@@ -73,25 +65,13 @@ class ServerDefect(OmsError):
 def refuse(
     rule: str, *, field: str | None = None, expected: str | None = None, found: str | None = None
 ) -> OmsError:
-    """Return the error of a rule of the server.
-
-    Args:
-        rule: A rule of ``RULES``.
-        field: The argument, as a JSON pointer.
-        expected: The expected value.
-        found: The found value, never content.
-    """
+    """Return the error of a rule of the server."""
     error, says = RULES[rule]
     return error(says, field=field, expected=expected, found=found, rule=rule)
 
 
 def answer(value: Json, text: str | None = None) -> CallToolResult:
-    """Make the result of a tool: JSON, and text for clients that read only text.
-
-    Args:
-        value: The JSON.
-        text: Instead of the JSON, such as a document.
-    """
+    """Make the result of a tool: JSON, and text for clients that read only text."""
     said = json.dumps(value, ensure_ascii=False) if text is None else text
     return CallToolResult(content=[TextContent(text=said)], structured_content=value)
 
@@ -114,27 +94,13 @@ _BY_STEPS: Final = os.open in os.supports_dir_fd
 
 
 class Root:
-    """The directory below which documents are read and written.
-
-    Args:
-        path: An existing directory; None: no path is accepted.
-    """
+    """The directory below which documents are read and written."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = None if path is None else path.resolve(strict=True)
 
     def read(self, path: str, most: int, *, field: str) -> bytes:
-        """Read a file.
-
-        Args:
-            path: Below the root, or relative to it.
-            most: The most bytes of the file.
-            field: The argument with the path, for errors.
-
-        Raises:
-            UnsupportedError: The path is not below the root, or not a file, or the file is too
-                large. Files elsewhere do not change the result.
-        """
+        """Read a file."""
         with self._parent(path, field) as (directory, name):
             try:
                 number = os.open(name, _READ, dir_fd=directory)
@@ -160,20 +126,7 @@ class Root:
         return None
 
     def write(self, path: str, data: bytes, *, field: str) -> str:
-        """Write a new file, which only its owner may read.
-
-        Args:
-            path: Below the root, or relative to it; it must not exist.
-            data: The bytes.
-            field: The argument with the path, for errors.
-
-        Returns:
-            The path relative to the root.
-
-        Raises:
-            UnsupportedError: The path is not below the root, or cannot be created.
-            OSError: For instance the disk is full; then there is no file.
-        """
+        """Write a new file, which only its owner may read."""
         with self._parent(path, field) as (directory, name):
             partial = os.path.join(os.path.dirname(name), f".{token_hex(8)}.partial")
             try:
@@ -237,10 +190,6 @@ T = TypeVar("T")
 class McpService:
     """Shared by all calls, in one event loop.
 
-    Args:
-        store: Its actor appears in the audit trail.
-        options: The options of the server.
-
     Attributes:
         user: The user whose memory it serves.
         root: The directory of documents.
@@ -260,10 +209,5 @@ class McpService:
         check_cancelled()
 
     async def work(self, function: Callable[[], T], *, large: bool = False) -> T:
-        """Run something in a thread. Cancellation waits for its end, or for `alive`.
-
-        Args:
-            function: The work.
-            large: It may take much memory; only one large call runs at a time.
-        """
+        """Run something in a thread. Cancellation waits for its end, or for `alive`."""
         return await run_sync(function, limiter=self._large if large else self._work)

@@ -52,31 +52,18 @@ _JSON: Final[dict[Kind, Json]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolArgument:
-    """One argument of a tool.
-
-    Attributes:
-        name: Its name.
-        kind: Its type. A ``document`` is text, or an object of JSON.
-        says: Its description; empty where a published schema has none.
-        choices: Its allowed values; empty: any.
-        default: Its default value.
-        required: Whether it is required.
-        format: The format of a string, such as ``date-time``.
-        low: The least number.
-        high: The greatest number; for ``strings`` the most strings.
-        longest: The most characters of a string; below zero any number.
-    """
+    """One argument of a tool."""
 
     name: str
-    kind: Kind = "string"
-    says: str | None = None
-    choices: tuple[str, ...] = ()
+    kind: Kind = "string"  # its type. A ``document`` is text, or an object of JSON
+    says: str | None = None  # its description; empty where a published schema has none
+    choices: tuple[str, ...] = ()  # its allowed values; empty: any
     default: Any = None
     required: bool = False
-    format: str | None = None
-    low: float | None = None
-    high: float | None = None
-    longest: int = LONGEST
+    format: str | None = None  # the format of a string, such as ``date-time``
+    low: float | None = None  # the least number
+    high: float | None = None  # the greatest number; for ``strings`` the most strings
+    longest: int = LONGEST  # the most characters of a string; below zero any number
 
     @classmethod
     def text(cls, name: str, says: str, *, longest: int = _ANY) -> ToolArgument:
@@ -85,12 +72,7 @@ class ToolArgument:
 
 
 def schema(arguments: Sequence[ToolArgument], *, closed: bool = True) -> Json:
-    """Return the JSON Schema of a tool's arguments.
-
-    Args:
-        arguments: The tool's arguments.
-        closed: Exclude other arguments; a published schema may not say so.
-    """
+    """Return the JSON Schema of a tool's arguments."""
     required = [one.name for one in arguments if one.required]
     made: Json = {"type": "object", "properties": {one.name: _schema(one) for one in arguments}}
     if required:
@@ -112,11 +94,7 @@ def _schema(one: ToolArgument) -> Json:
 
 
 def read(arguments: Sequence[ToolArgument], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Check given arguments, and add defaults. Null counts as not given.
-
-    Raises:
-        SchemaError: An argument is unknown, missing, or invalid.
-    """
+    """Check given arguments, and add defaults. Null counts as not given."""
     known = {one.name: one for one in arguments}
     found: dict[str, Any] = {one.name: one.default for one in arguments}
     for name, value in (given or {}).items():
@@ -282,11 +260,7 @@ PROMPTS: Final = [
 
 
 def get(service: McpService, arguments: Mapping[str, str] | None) -> GetPromptResult:
-    """Return the prompt.
-
-    Raises:
-        SchemaError: An invalid argument, or no words.
-    """
+    """Return the prompt."""
     topic: str = read((_TOPIC,), arguments)[_TOPIC.name]
     found = verbs.recall(service.store, service.user, topic, limit=_LIMIT)
     text = json.dumps(found["memories"], ensure_ascii=False)
@@ -356,11 +330,7 @@ TEMPLATES: Final = [
 
 
 def read_resource(service: McpService, uri: str) -> ReadResourceResult:
-    """Read a resource.
-
-    Raises:
-        NotFoundError: There is no such resource.
-    """
+    """Read a resource."""
     text = json.dumps(_value(service, uri), ensure_ascii=False)
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri, mime_type=_JSON_TYPE, text=text)]
@@ -382,29 +352,17 @@ Handler = Callable[[McpService, dict[str, Any]], CallToolResult]
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """One tool.
-
-    Attributes:
-        name: Its name.
-        title: A title for people.
-        says: A description for agents.
-        arguments: Its arguments.
-        handler: Its function, run in a thread.
-        writes: Whether it changes the store.
-        destroys: Whether it deletes something.
-        large: Whether it may take much memory.
-        closed: Whether its schema excludes other arguments.
-    """
+    """One tool."""
 
     name: str
-    title: str
-    says: str
+    title: str  # for people
+    says: str  # for agents
     arguments: tuple[ToolArgument, ...]
-    handler: Handler
-    writes: bool = False
-    destroys: bool = False
-    large: bool = False
-    closed: bool = True
+    handler: Handler  # its function, run in a thread
+    writes: bool = False  # whether it changes the store
+    destroys: bool = False  # whether it deletes something
+    large: bool = False  # whether it may take much memory
+    closed: bool = True  # whether its schema excludes other arguments
 
     def tool(self) -> Tool:
         """Return the tool as MCP lists it."""

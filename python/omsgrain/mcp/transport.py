@@ -41,12 +41,7 @@ _LAST: Final = re.compile(rb",\s*" + _ID + rb"\}\s*\Z")
 
 
 def named(head: bytes, tail: bytes | None = None) -> str | int | None:
-    """Find the id of a request that cannot be parsed.
-
-    Args:
-        head: The beginning of its line.
-        tail: The end of its line; None if ``head`` is the whole line.
-    """
+    """Find the id of a request that cannot be parsed."""
     found = _FIRST.match(head) or _LAST.search(head if tail is None else tail)
     if found is None:
         return None
@@ -55,12 +50,7 @@ def named(head: bytes, tail: bytes | None = None) -> str | int | None:
 
 
 class DescriptorLines(io.TextIOWrapper):
-    """Reads the lines of a file descriptor, which stays open.
-
-    Args:
-        number: The descriptor.
-        most: The most bytes of a line.
-    """
+    """Reads the lines of a file descriptor, which stays open."""
 
     def __init__(self, number: int, most: int) -> None:
         super().__init__(io.BytesIO())  # for its type only: nothing is read through it
@@ -136,14 +126,7 @@ _CANCELLED: Final = "notifications/cancelled"
 
 @asynccontextmanager
 async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIterator[Streams]:
-    """Make streams that replace those of the transport.
-
-    Args:
-        incoming: Messages from the client, or exceptions.
-        outgoing: Messages to the client.
-        most: The most bytes of a line, for the error about a longer one.
-        log: Gets a line for each longer line.
-    """
+    """Make streams that replace those of the transport."""
     relay = _Relay(outgoing, most, log)
     feed, read = anyio.create_memory_object_stream[Item](0)
     write, heard = anyio.create_memory_object_stream[SessionMessage](0)
