@@ -73,15 +73,12 @@ class BridgeCounts:
     settle_seconds: float = 0.0  # time for dead letters and acknowledgements
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-ready values."""
         values = asdict(self)
         return {k: round(v, 3) if isinstance(v, float) else v for k, v in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class BridgeLimits:
-    """The limits of a batch."""
-
     count: int = 1_000  # messages of a batch
     bytes: int = 8 << 20  # bytes of the messages of a batch, unless it has only one
     age: float = 0.25  # seconds that the first message of a batch may wait for others
@@ -245,7 +242,6 @@ def _reason(error: Exception) -> dict[str, Any]:
 
 
 def letter(change: Change) -> Letter:
-    """Make the message of a change."""
     values = {"seq": change.seq, "kind": change.kind, "address": change.address}
     return Letter(json.dumps(values, separators=(",", ":")).encode())
 
@@ -270,7 +266,6 @@ class Feed:
     _wake: threading.Event = field(default_factory=threading.Event)
 
     def wake(self) -> None:
-        """Check for changes now."""
         self._wake.set()
 
     def run(self) -> None:
@@ -307,8 +302,6 @@ class Feed:
 
 
 class BridgePlan(NamedTuple):
-    """The tasks of a bridge."""
-
     letters: str | Path  # the topic or subject, or the directory, for refused messages
     publish: str | None  # the topic or subject for changes; None: do not publish them
     follower: str  # the name under which the store keeps the position of these

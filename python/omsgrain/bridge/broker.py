@@ -58,8 +58,6 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """The address of a broker."""
-
     scheme: str  # ``mqtt``, ``mqtts``, ``nats`` or ``tls`` (NATS over TLS)
     host: str
     port: int
@@ -67,7 +65,6 @@ class Broker:
 
     @property
     def tls(self) -> bool:
-        """Whether the connection is encrypted."""
         return _SCHEMES[self.scheme][1]
 
     @property
@@ -90,7 +87,6 @@ class Broker:
 def broker(
     url: str, schemes: tuple[str, ...], credentials: Credentials, *, in_clear: bool = False
 ) -> Broker:
-    """Read the URL of a broker."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -133,8 +129,6 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message to publish."""
-
     data: bytes
     properties: tuple[tuple[str, str], ...] = ()  # texts that are sent with it
 
@@ -190,7 +184,6 @@ class Inbox:
         return self._messages.qsize()
 
     def add(self, message: Message) -> None:
-        """Add a message."""
         self._messages.put(message)
 
     def fetch(self, most: int, wait: float) -> list[Message]:
@@ -206,7 +199,6 @@ class Inbox:
         return found
 
     def clear(self) -> list[Message]:
-        """Remove and return all messages."""
         found: list[Message] = []
         with suppress(Empty):
             while True:
@@ -266,7 +258,6 @@ class Topic:
         self._name = name
 
     def write(self, refused: Sequence[Aside]) -> None:
-        """Publish them, and wait for the broker."""
         self._sink.publish(
             self._name,
             [Letter(kept(one), tuple(properties(one).items())) for one in refused],
@@ -286,7 +277,6 @@ class DeadLetterDirectory:
         self._path = path
 
     def write(self, refused: Sequence[Aside]) -> None:
-        """Write the files."""
         for one in refused:
             reason = json.dumps(properties(one), ensure_ascii=False).encode()
             data = kept(one)

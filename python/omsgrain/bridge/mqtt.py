@@ -125,7 +125,6 @@ class Mqtt:
         client_.loop_start()
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return messages that have arrived."""
         found = self._inbox.fetch(most, wait)
         if not found and getattr(self._client, "_thread", None) is None:
             raise BrokerError("the thread of the connection ended")
@@ -153,7 +152,6 @@ class Mqtt:
             self._client.loop_stop()
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters with QoS 1, and wait until the broker confirms them."""
         with self._publishing:
             self._failed.clear()
             sent = [self._send(name, letter) for letter in letters]

@@ -62,7 +62,6 @@ class EventLoopThread:
         self.do(begin())
 
     def do(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run a coroutine, and return its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
     def close(self, last: Coroutine[Any, Any, None], timeout: float) -> None:
@@ -122,7 +121,6 @@ class Nats:
         self._loop.start(self._watched())
 
     def fetch(self, most: int, wait: float) -> list[Message]:
-        """Return messages that have arrived."""
         return self._inbox.fetch(most, wait)
 
     def settle(self, messages: Sequence[Message], refused: Collection[int]) -> None:
@@ -143,7 +141,6 @@ class Nats:
         self._tell(messages, lambda i, message: message.nak(), settled=True)
 
     def publish(self, name: str, letters: Sequence[Letter]) -> None:
-        """Publish letters into the stream of the subject, and wait until it confirms."""
         if self._inbox.fatal is not None:
             raise self._inbox.fatal
         try:
@@ -324,7 +321,6 @@ class Nats:
 
 
 def _options(broker: Broker) -> dict[str, Any]:
-    """The options of ``nats.connect``."""
     who = broker.credentials
     options: dict[str, Any] = {
         "servers": [broker.name],

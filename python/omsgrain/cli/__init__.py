@@ -116,7 +116,6 @@ class LazyGroup(Chapter):
     """A group that imports a command when it is needed, so that ``--version`` stays fast."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All commands, group by group."""
         return list(COMMANDS)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -129,7 +128,6 @@ class LazyGroup(Chapter):
                 formatter.write_dl(lines, col_max=30)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the command's module."""
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name]
@@ -215,7 +213,6 @@ class _ClosedStdin(FileIO):
 
 
 def main() -> None:
-    """The console script."""
     if sys.stdin is None:  # the caller closed it: `omsgrain ... <&-`
         sys.stdin = TextIOWrapper(BufferedReader(_ClosedStdin(os.devnull)))
     for name in ("stdout", "stderr"):

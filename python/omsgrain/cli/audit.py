@@ -125,7 +125,6 @@ def audit(
 
 
 def _checkpoint(store: Where, key: Path | None) -> None:
-    """Print where the trail ends now."""
     signer, now = None, None
     if key is not None:
         from omsgrain.crypto.signers import load_signer
@@ -165,7 +164,6 @@ def _values(entry: AuditEntry) -> dict[str, Any]:
 
 
 def _line(entry: AuditEntry) -> str:
-    """Return an entry as one line."""
     if not entry.sound:
         return f"{entry.number}  damaged"
     said = [f"{entry.number}", time_text(entry.time) or "", entry.operation]

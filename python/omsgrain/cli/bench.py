@@ -140,8 +140,6 @@ def _words(found: BenchReport) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The advice for this disk."""
-
     # the smallest batch that reaches nine tenths of the best rate, by durability
     batch: dict[str, int]
     relaxed_one: float  # how many times as fast ``put`` is when it does not wait for the disk
@@ -150,8 +148,6 @@ class Advice:
 
 @dataclass(frozen=True, slots=True)
 class BenchReport:
-    """The results."""
-
     # grains per second of ``encode``, ``decode`` and ``verify``, on all cores
     codec: dict[str, float]
     put: list[PutRate]
@@ -213,7 +209,6 @@ def measure(
 
 
 def parts(batches: Sequence[int]) -> int:
-    """Return the number of measurements."""
     return 7 + len(DURABILITIES) * (1 + len(set(batches)))
 
 
@@ -256,8 +251,6 @@ def _advice(put: list[PutRate], batches: Sequence[int]) -> Advice:
 
 @dataclass(frozen=True, slots=True)
 class PutRate:
-    """How fast a store accepts grains."""
-
     durability: Durability
     batch: int | None  # grains per call of ``put_many``; None for ``put``
     grains: int
@@ -273,7 +266,6 @@ class CallTimes:
 
 
 def _grains(number: int, first: int = 0) -> list[dict[str, Any]]:
-    """Make observations of a warehouse robot."""
     return [
         {
             "type": "belief",
@@ -313,7 +305,6 @@ def rate_of(work: Callable[[], object], seconds: float) -> float:
 
 
 def times_of(call: Callable[[], object], seconds: float) -> CallTimes:
-    """Repeat a call and return its times."""
     took: list[float] = []
     while not took or sum(took) < seconds:
         begun = time.perf_counter()

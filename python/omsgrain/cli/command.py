@@ -46,7 +46,6 @@ class DocumentedArgument(click.Argument):
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
-    """An argument of a command."""
     return click.argument(name, cls=DocumentedArgument, help=help, **attributes)
 
 
@@ -84,7 +83,6 @@ class Manual(click.Command):
         return [(str(code), self.exits[code]) for code in sorted(self.exits)] + [("else", OTHERS)]
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the page."""
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
         arguments = [one for one in self.get_params(ctx) if isinstance(one, DocumentedArgument)]
@@ -165,7 +163,6 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Where:
-        """Read it."""
         from omsgrain.storage.location import IN_MEMORY, StoreUrl, is_url  # not for --version
 
         if isinstance(value, StoreUrl):
@@ -182,7 +179,6 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete it as a path."""
         return self._path.shell_complete(ctx, param, incomplete)
 
 
@@ -321,7 +317,6 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it."""
         if isinstance(value, int):
             return value
         found = _SIZE.fullmatch(value.strip())
@@ -351,7 +346,6 @@ class Until(click.ParamType):  # type: ignore[type-arg]  # generic in newer vers
     name = "until"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Read it."""
         if isinstance(value, int):
             return value
         now = time.time_ns() // 1_000_000

@@ -24,8 +24,6 @@ _STEP = 0.1  # seconds between two states of a plain progress line
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a table."""
-
     name: str  # its head
     # the width of each cell; longer text ends in an ellipsis. None: as wide as its text
     width: int | None = None
@@ -52,14 +50,12 @@ class Console:
         self._rich = _rich_console()
 
     def print(self, text: str = "", style: str | None = None) -> None:
-        """Print a line."""
         if self._rich is None:
             click.echo(text)
         else:
             self._rich.print(text, style=style, soft_wrap=True)
 
     def table(self, table: TextTable) -> None:
-        """Print a table."""
         if self._rich is None:
             width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
             click.echo("\n".join(plain_lines(table, width)))

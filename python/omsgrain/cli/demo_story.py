@@ -59,22 +59,18 @@ class Story:
 
     @property
     def ok(self) -> bool:
-        """Whether every claim held."""
         return all(check["held"] for check in self.checks)
 
     def step(self, title: str) -> None:
-        """Begin a step."""
         if not self.quiet:
             self.console.print()
             self.console.print(f"── {title}", style="bold")
 
     def say(self, text: str) -> None:
-        """Print a line."""
         if not self.quiet:
             self.console.print(output.safe(text))
 
     def check(self, claim: str, held: bool) -> None:
-        """Print a claim and whether it holds."""
         self.checks.append({"claim": claim, "held": held})
         if not self.quiet:
             mark, style = ("✓", "green") if held else ("✗ DOES NOT HOLD:", "red")
@@ -82,7 +78,6 @@ class Story:
 
 
 def since(start: float) -> str:
-    """Return the time since the start as text."""
     return f"in {time.perf_counter() - start:.2f} s"
 
 
@@ -126,7 +121,6 @@ def tell_exchange(story: Story, directory: Path, beside: Path) -> None:
 
 
 def _addresses(store: GrainStore) -> list[str]:
-    """Return all addresses, in order of arrival."""
     return [change.address for change in store.changes()]
 
 

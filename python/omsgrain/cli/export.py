@@ -245,7 +245,6 @@ def _table(
     replace: bool,
     **given: Any,
 ) -> None:
-    """Write a Parquet table."""
     names = None if columns is None else [name.strip() for name in columns.split(",")]
     refuse_existing(file, replace)
     with open_to_read(store, **opened) as grains:
@@ -317,7 +316,6 @@ def _document(
     passphrase_file: Path | None,
     **given: Any,
 ) -> None:
-    """Write a user's memory as a document of MIF."""
     from omsgrain.formats.mif import PLURALS
     from omsgrain.interchange.exported_files import export_mif
 

@@ -102,7 +102,6 @@ def filter_options(command: F) -> F:
 
 
 def taken(given: Mapping[str, Any]) -> Filters:
-    """Return the given filters."""
     filters = {name: value for name, value in given.items() if value is not None}
     chosen = [value for name, value in _CURRENT.items() if filters.pop(name, False)]
     if len(chosen) > 1:

@@ -118,7 +118,6 @@ def duplicates(store: Where, as_json: bool) -> None:
 
 
 def _values(graph: Graph) -> dict[str, Any]:
-    """Return a graph as JSON-ready values."""
     return {
         "nodes": [
             {

@@ -299,7 +299,6 @@ def _tell_grains(report: ImportReport, as_json: bool) -> None:
 def _import_bundle(
     store: Where, file: Path, trusted: Trusted, actor: str | None, as_json: bool, **given: Any
 ) -> int:
-    """Import an AIMEM bundle, and report the outcome of each record."""
     from omsgrain.interchange.aimem_import import import_bundle
     from omsgrain.interchange.parse import open_bundle
 
@@ -359,7 +358,6 @@ def _import_document(
     passphrase_file: Path | None,
     **given: Any,
 ) -> int:
-    """Import a MIF document, and report the outcome of its records."""
     from omsgrain.interchange.mif_import import import_document
     from omsgrain.interchange.parse import read_document
 

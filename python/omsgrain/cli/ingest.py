@@ -36,8 +36,6 @@ From another program, encrypted with the keys of the users:
 
 @dataclass(slots=True)
 class IngestTally:
-    """Counts over all inputs."""
-
     consumed: int = 0
     stored: int = 0
     duplicates: int = 0
@@ -67,7 +65,6 @@ class IngestTally:
         return lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the counts as JSON-ready values."""
         rate = round((self.stored + self.duplicates) / self.seconds) if self.seconds else 0
         return {
             "stored": self.stored,
@@ -92,7 +89,6 @@ class Rejects:
         self._file: Any = None
 
     def write(self, name: str, errors: list[OmsError]) -> None:
-        """Append one line for each error: the input's name, then code, line and message."""
         if errors and self._file is None:
             self._file = self._create()
             self._tally.reject_files.append(self._file.name)
@@ -111,7 +107,6 @@ class Rejects:
             path = self._path.with_name(f"{self._path.name.removesuffix('.jsonl')}.{number}.jsonl")
 
     def close(self) -> None:
-        """Close the file, if there was a reject."""
         if self._file is not None:
             self._file.close()
 

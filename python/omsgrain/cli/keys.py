@@ -203,7 +203,6 @@ def _opened(file: Path, master: str) -> KeyRing:
 
 
 def _print_counts(ring: KeyRing, as_json: bool, copy: Path | None = None) -> None:
-    """Print the counts of a key file, or of its copy."""
     values = asdict(ring.stats())
     if copy is not None:
         values["path"] = str(copy)

@@ -49,7 +49,6 @@ class _StoreOptions:
     resolver: Resolver | None = None
 
     def close(self) -> None:
-        """Close the key ring."""
         if self.ring is not None:
             self.ring.close()
 

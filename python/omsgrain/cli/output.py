@@ -48,7 +48,6 @@ SHOWN = 10
 
 
 def json_option(command: F) -> F:
-    """Add ``--json``."""
     text = "One JSON document on stdout; an error is JSON on stderr."
     return click.option("--json", "as_json", is_flag=True, help=text)(command)
 
@@ -141,7 +140,6 @@ def close_stdout() -> int:
 
 
 def done(as_json: bool, text: str, **values: Any) -> None:
-    """Print the result of a change."""
     emit(values) if as_json else click.echo(safe(text))
 
 

@@ -161,7 +161,6 @@ def remarks(page: Page) -> list[str]:
 
 
 def plan_text(plan: Plan) -> str:
-    """Describe a plan."""
     text = f"plan: walked {plan.index!r}, a list of {plan.estimate}; read {plan.rows} of its rows"
     if plan.looked_up:
         text += "; looked each up in " + ", ".join(map(repr, plan.looked_up))

@@ -251,7 +251,6 @@ class _Endpoint:
         create: bool = False,
         rights: Iterable[Right] | None = None,
     ) -> Peer:
-        """Open the side of a path or URL."""
         from omsgrain.sync.http import HttpPeer, is_url
         from omsgrain.sync.local import LocalPeer
         from omsgrain.sync.peer import EVERYTHING
@@ -319,7 +318,6 @@ class _Advance:
         self._before = {"sent": 0, "received": 0}
 
     def __call__(self, progress: Progress) -> None:
-        """Advance to the current state of the sync."""
         self._advance(progress.bytes - self._before[progress.way])
         self._before[progress.way] = progress.bytes
 

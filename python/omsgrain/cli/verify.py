@@ -141,7 +141,6 @@ def verify(
 def _verified(
     path: Where, options: VerifyOptions, address: str | None, of: Path | None
 ) -> Verified:
-    """Verify a file, a store, or the files of a directory."""
     from omsgrain.interchange.verify import verify_directory, verify_file, verify_store
 
     home = location_of(path)
@@ -154,7 +153,6 @@ def _verified(
 
 
 def _line(signed: SignedBy) -> str:
-    """Return a signature on one line."""
     at = None if signed.iat is None else time_text(signed.iat * 1000)
     when = (
         "" if signed.iat is None else f", {at or 'at some time'} as the signer says (not proven)"

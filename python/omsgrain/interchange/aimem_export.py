@@ -116,7 +116,6 @@ class GrainColumns:
         return len(self.seqs)
 
     def add(self, seq: int, time: int, one: int, two: int) -> None:
-        """Take one more."""
         self.seqs.append(seq)
         self.times.append(time)
         self.one.append(one)
@@ -150,22 +149,18 @@ class NumberIndex:
         return next(self.values(key), None) is not None
 
     def values(self, key: int) -> Iterator[int]:
-        """All values of a key."""
         at = bisect_left(self._keys, key)
         while at < len(self._keys) and self._keys[at] == key:
             yield self._values[at]
             at += 1
 
     def has_twice(self) -> bool:
-        """Whether a key has two values."""
         keys = self._keys
         return any(keys[i - 1] == keys[i] for i in range(1, len(keys)))
 
 
 @dataclass(slots=True)
 class BundlePart:
-    """One bundle."""
-
     natives: NumberIndex  # the numbers of those grains among the chunks that never were chunks
     model: Model | None = None  # of the embeddings; None if there are none, or they do not leave
     # the numbers of the grains of each kind, in the order of the export
@@ -189,7 +184,6 @@ class BundleChoice:
         self._natives = array("q")
 
     def add(self, page: MemoryPage, seq: int, grain: Grain) -> None:
-        """Add a grain, if it is wanted."""
         time = grain.get("created_at", 0)
         found = checked(grain, page.get)
         if found is None:
@@ -238,7 +232,6 @@ class BundleChoice:
         return self._numbers[name]
 
     def parts(self) -> dict[str, BundlePart]:
-        """The grains of the export, by producer."""
         named = {self._names[n] for n in {*self._chunks.two, *self._entities.two}}
         self._report.named = tuple(sorted(filter(self._asked.takes, named)))
         if self._asked.together and len(self._report.named) > 1:
@@ -437,7 +430,6 @@ class AimemExport(MemoryExport):
         return chunk, None if model is None else page.vector(seq, model)
 
     def bundle(self, producer: str) -> Bundle:
-        """A whole bundle, with its checksum."""
         records = {kind: list(self.records(producer, kind)) for kind in ARRAYS.values()}
         made = Bundle(self.envelope(producer), records)
         text = json.dumps(made.to_dict()).encode("ascii")
@@ -445,7 +437,6 @@ class AimemExport(MemoryExport):
         return made
 
     def note(self, actor: str | None) -> None:
-        """Note the export in the audit trail."""
         told = {
             "format": AIMEM.name,
             "scope": self._asked.scope,

@@ -201,7 +201,6 @@ class BundleRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name by which it is found."""
         return records.name_of(self.kind, self.value)
 
     @property
@@ -220,8 +219,6 @@ class BundleRecord(NamedTuple):
 
 
 class AimemPlan(NamedTuple):
-    """The plan for one record."""
-
     one: BundleRecord
     decision: Decision
     seen: tuple[str, ...] = ()  # the addresses of the current grains under its name
@@ -332,8 +329,6 @@ def import_bundle(
 
 
 class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
-    """The import of a bundle."""
-
     run = 4_096
     # LMDB keeps all pages that a transaction touches in memory, and in a large store nearly each
     # row of a run touches one of its own. With runs as short as these a million chunks take

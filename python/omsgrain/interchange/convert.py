@@ -35,8 +35,6 @@ _SUFFIX: Final = ".mg"
 
 @dataclass(frozen=True, slots=True)
 class Converted:
-    """The report of a conversion."""
-
     source: str  # the format that was read
     target: str  # the one that was written
     grains: int  # through how many grains it went
@@ -47,7 +45,6 @@ class Converted:
     __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON-ready values."""
         lost, added = ([asdict(one) for one in told] for told in (self.losses, self.added))
         warned = [one.to_dict() for one in self.warnings]
         return {"from": self.source, "to": self.target, "grains": self.grains, "losses": lost,
@@ -73,7 +70,6 @@ def convert(
     resolver: Resolver | None = None,
     **options: Any,
 ) -> Converted:
-    """Convert a file; the whole of it is in memory."""
     name = format or format_of_name(target)
     if name is None and (source.is_dir() or options.get("layout") is not None):
         name = OF_DIRECTORIES.name

@@ -42,8 +42,6 @@ TakeDocument: TypeAlias = Callable[[MemoryPage, int, Grain, Manifest], None]
 
 @dataclass(frozen=True, kw_only=True)
 class ExportOptions:
-    """The options of every export."""
-
     # whether embeddings leave; they can tell what they were made of
     include_embeddings: bool = False
     # no member that the format does not define; the report tells what is lost by it
@@ -62,8 +60,6 @@ MOST_LOSSES: Final = 1_000
 
 @dataclass(slots=True)
 class ExportReport:
-    """The report of an export."""
-
     format: str
     counts: dict[str, int] = field(default_factory=dict)  # how many records of each kind left
     # what the format cannot hold of what left, or what stays for another reason; the first
@@ -89,7 +85,6 @@ class ExportReport:
     __repr__ = counted
 
     def lose(self, losses: Iterable[Loss]) -> None:
-        """Report more losses, and values that were added."""
         for loss in losses:
             if isinstance(loss, Added):
                 if len(self.added) < MOST_LOSSES:
@@ -100,7 +95,6 @@ class ExportReport:
                 self.losses.append(loss)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON-ready values."""
         lost = {"losses": [asdict(one) for one in self.losses], "lost": self.lost}
         if self.document is not None:
             return {"document": self.document, **lost}
@@ -129,7 +123,6 @@ class AimemExportReport(ExportReport):
     __repr__ = counted
 
     def lose(self, losses: Iterable[Loss]) -> None:
-        """Report more losses, and values that were added."""
         losses = list(losses)
         for loss in losses:
             fields = self.added_fields if isinstance(loss, Added) else self.lost_fields
@@ -202,7 +195,6 @@ class MemoryExport(Export):
         self._consents: list[Loss] = []
 
     def choose(self, take: Take, take_document: TakeDocument | None = None) -> None:
-        """Choose what leaves."""
 
         def look(page: MemoryPage, seq: int, grain: Grain) -> None:
             allowed = is_consent(grain)

@@ -39,8 +39,6 @@ def layout_of_name(file: Path) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file of an export."""
-
     path: Path
     bytes: int  # its size
     producer: str | None = None  # of a bundle, whose identifiers are in it
@@ -105,7 +103,6 @@ def export_aimem(
 def _documents(
     store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
 ) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Each bundle as one document, by producer."""
     for one in export_bundle(store, tenant, report=report, **options):
         yield one.envelope["producer"], [document.write_bundle(one)]
 
@@ -113,7 +110,6 @@ def _documents(
 def _lines(
     store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
 ) -> Iterator[tuple[str, Iterable[bytes]]]:
-    """Each bundle by lines, by producer."""
     try:
         only = export_stream(store, tenant, report=report, **options)
     except UnsupportedError as error:

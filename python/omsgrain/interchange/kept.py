@@ -232,8 +232,6 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
 
 
 class KeptDocument(NamedTuple):
-    """A document that is kept."""
-
     id: str  # by what it is known: that of the export, or else the hash of its bytes
     format: str  # ``mif2``, ``mif1`` or ``mif-ld``
     seq: int  # the number of the grain that lists it

@@ -86,7 +86,6 @@ class MifOptions(ExportOptions):
 
     @cached_property
     def to(self) -> Mif:
-        """The format."""
         return version(self.format)
 
     @cached_property
@@ -101,7 +100,6 @@ class MifOptions(ExportOptions):
         return instant.millis
 
     def takes(self, grain: Grain, source: Source | None) -> bool:
-        """Whether a grain is wanted."""
         if source is not None and source.kind in _GRAPH and not self.include_graph:
             return False
         created = grain.get("created_at", 0)
@@ -244,7 +242,6 @@ class MifExport(MemoryExport):
         return self._format.pieces(document, asked.layout), losses
 
     def _count(self, document: Record) -> None:
-        """Count the records of a document."""
         for pointer, kind in self._format.exported.items():
             array: Any = document
             for name in pointer.split("/")[1:]:
@@ -262,7 +259,6 @@ class MifExport(MemoryExport):
         return document, [*found.losses, *self.foreign.losses], flags
 
     def _gathered(self, options: BuildOptions) -> GatheredDocument:
-        """Make records of what leaves."""
         pointers = {kind: pointer for pointer, kind in self._format.arrays.items()}
         lost = [Loss(at, kind, _NO_PLACE) for at, kind in self.own.items() if kind not in pointers]
         with checking():
@@ -391,7 +387,6 @@ class Foreign:
         self.losses: list[Loss] = []  # what stays under the ids of duplicates; `said` finds it
 
     def __bool__(self) -> bool:
-        """Whether there is anything."""
         return bool(self._envelopes)
 
     def add(self, found: Manifest, grain: Grain, get: Get) -> bool:

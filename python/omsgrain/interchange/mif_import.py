@@ -140,8 +140,6 @@ def natives(
 
 
 class _DocumentImport(RecordImport[Arrived, RecordPlan]):
-    """The import of one document."""
-
     def __init__(
         self,
         store: GrainStore,
@@ -159,15 +157,12 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         self._failed = False
 
     def plan(self, snapshot: SourceSnapshot, batch: list[Arrived]) -> list[RecordPlan]:
-        """Plan records."""
         return self._planner.plan(snapshot, batch)
 
     def planned(self, bad: set[int], seq: int | None) -> None:
-        """Tell the planner what the store refused."""
         self._planner.done(bad, seq)
 
     def all(self) -> None:
-        """Import all records, or none."""
         good = not self._document.bad
         for _ in range(_TRIES):
             with open_sources(context_of(self.store), self._terms.user_id) as snapshot:
@@ -231,7 +226,6 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             ]
 
     def steps(self, plans: list[RecordPlan]) -> dict[int, ImportStep]:
-        """The steps for the store, by the number of the plan."""
         steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
             if not plan.is_put:
@@ -262,7 +256,6 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         return document.version.reads_of(envelope, one.kept_id, partial(document.record_of, one))
 
     def tell(self, plan: RecordPlan, outcome: RecordOutcome, step: ImportStep | None) -> None:
-        """Report the outcome of a record, and note what it is kept as."""
         decision, code, one = plan.decision, None, plan.one
         if (refused := refusal(outcome)) is not None:
             word, code = refused
@@ -279,7 +272,6 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             self._keeping.note(plan, decision, step)
 
     def report(self, renamed: int) -> MifReport:
-        """The report."""
         records = tuple(self._reports[pointer] for pointer in self._order())
         if renamed and self._terms.keep_document:
             says = "the document is kept with the new ids"

@@ -28,8 +28,6 @@ _ONTOLOGIES: Final = (".ontology.yaml", ".ontology.yml", ".ontology.json", ".ont
 
 @dataclass(frozen=True, slots=True)
 class OntologyFindings:
-    """The result of a check."""
-
     reports: tuple[LoadReport, ...]  # of each ontology
     memories: tuple[LoadReport, ...] = ()  # of each file of memories
 
@@ -41,7 +39,6 @@ class OntologyFindings:
         return all(one.ok and not (strict and one.warnings) for one in both)
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it as JSON-ready values."""
         return {
             "ok": self.is_ok(),
             "ontologies": [_told(one) for one in self.reports],

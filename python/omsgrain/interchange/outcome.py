@@ -97,8 +97,6 @@ Target: TypeAlias = Literal["own", "twin"]
 
 
 class Decision(NamedTuple):
-    """The outcome of a record."""
-
     fate: Fate  # what is done with it
     reason: Reason | None = None  # why it is not stored as it came
     target: Target | None = None  # what it supersedes: what has its id, or what has its text
@@ -150,7 +148,6 @@ def decide(strategy: MifStrategy, own: Own, twin: bool = False) -> Decision:
 
 
 def strategy_of(name: str) -> MifStrategy:
-    """Return the strategy with a name."""
     for known in STRATEGIES:
         if known == name:
             return known
@@ -168,8 +165,6 @@ _LEFT: Final[tuple[Fate, ...]] = ("refused", "erased")
 
 
 class RecordReport(NamedTuple):
-    """The outcome of one record."""
-
     pointer: str  # its place in the document, a JSON pointer
     id: str | None  # its id; None if it is invalid and the id could not be read
     kind: str
@@ -180,7 +175,6 @@ class RecordReport(NamedTuple):
     problem: Problem | None = None  # the first problem of an invalid record, and its place
 
     def to_dict(self) -> dict[str, Any]:
-        """The outcome as JSON-ready values, without unknown ones."""
         told = {name: value for name, value in self._asdict().items() if value is not None}
         told.pop("problem", None)
         return told if self.reason is None else told | {"message": REASONS[self.reason]}
@@ -188,8 +182,6 @@ class RecordReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MifReport:
-    """The report of an import of MIF."""
-
     format: str  # ``mif2``, ``mif1`` or ``mif-ld``
     merge_strategy: str
     stored: bool  # whether anything was stored: not after a dry run, nor after a failure
@@ -208,7 +200,6 @@ class MifReport:
 
     @property
     def errors(self) -> tuple[RecordReport, ...]:
-        """The records that were not imported."""
         return tuple(one for one in self.records if one.fate in _LEFT)
 
     def count(self, *fates: Fate, kind: str | None = None) -> int:
@@ -277,7 +268,6 @@ class Conflict:
     code: str | None = None  # the error code, if the store refused it
 
     def to_dict(self) -> dict[str, Any]:
-        """The conflict as JSON-ready values, without unknown ones."""
         reason = self.decision.reason
         found: dict[str, Any] = {"id": self.id, "kind": self.kind, "reason": reason}
         if reason is not None:
@@ -289,8 +279,6 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True)
 class ImportSummary:
-    """The report of an import of a bundle."""
-
     counts: dict[tuple[Kind, Fate], int]  # how many records of each kind had which outcome
     conflicts: tuple[Conflict, ...]  # the first ten thousand records that were not imported
     # what was accepted although it looks wrong, and what could not be kept
@@ -299,12 +287,10 @@ class ImportSummary:
     __repr__ = counted
 
     def count(self, kind: Kind, fate: Fate) -> int:
-        """How many records of a kind had an outcome."""
         return self.counts.get((kind, fate), 0)
 
     @property
     def total_conflicts(self) -> int:
-        """How many records were not imported."""
         return sum(number for (_, fate), number in self.counts.items() if fate == "conflict")
 
     def to_dict(self) -> dict[str, Any]:
@@ -333,18 +319,14 @@ class ImportSummary:
 
 
 class ImportTally:
-    """Counts records during an import."""
-
     def __init__(self) -> None:
         self._counts: Counter[tuple[Kind, Fate]] = Counter()
         self._conflicts: list[Conflict] = []
 
     def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
-        """Count one record."""
         self._counts[kind, decision.fate] += 1
         if decision.fate == "conflict" and len(self._conflicts) < MOST:
             self._conflicts.append(Conflict(kind, name, decision, code))
 
     def summary(self, warnings: Sequence[Problem]) -> ImportSummary:
-        """The report."""
         return ImportSummary(dict(self._counts), tuple(self._conflicts), tuple(warnings))

@@ -130,7 +130,6 @@ def read(
     passphrase: str | None = None,
     **options: Any,
 ) -> Import:
-    """Read a document."""
     if format == "auto":
         format = sniff(data)
         if format not in VERSIONS:
@@ -187,8 +186,6 @@ class RecordPlace(NamedTuple):
 
 
 class Arrived(NamedTuple):
-    """A record of a document."""
-
     place: RecordPlace  # its place among the valid records
     pointer: str  # its place in the document
     format: str  # of the record; a document can carry grains of another version
@@ -229,8 +226,6 @@ class Arrived(NamedTuple):
 
 @dataclass(slots=True)
 class ParsedDocument:
-    """A document that was read."""
-
     version: Mif
     owner: str  # the user who gets the memory
     manifest: Manifest  # what stood around the records, with their addresses

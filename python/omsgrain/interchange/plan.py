@@ -40,8 +40,6 @@ class MergeTerms(ImportTerms):
 
 
 class RecordPlan(NamedTuple):
-    """The plan for one record."""
-
     one: Arrived
     decision: Decision
     # the addresses of the grains that were current under its names before the batch

@@ -48,8 +48,6 @@ _STATEMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SignedBy:
-    """A valid signature."""
-
     name: str  # the signed file, or one of the grains in it
     signer: str  # the DID of the signer
     # the time of signing in epoch seconds, as the signer claims; nothing proves it
@@ -57,7 +55,6 @@ class SignedBy:
     address: str | None = None  # of the grain; None if a whole file was signed
 
     def to_dict(self) -> dict[str, Any]:
-        """The signature as JSON-ready values."""
         return {**asdict(self), "iat_proven": False}
 
 
@@ -191,8 +188,6 @@ def verify_statement(
 
 @dataclass(frozen=True, slots=True)
 class SignedFile:
-    """A new file with a signature."""
-
     path: Path  # of the new file, an envelope or a detached signature
     did: str
     address: str | None  # of the grain in the envelope; None of a detached signature

@@ -75,7 +75,6 @@ class MemoryPage:
 
     @cached_property
     def models(self) -> list[Model]:
-        """The embedding models of the store."""
         return models(self._reader)
 
     def get(self, address: str) -> Grain:
@@ -189,7 +188,6 @@ class UserMemory:
         return found
 
     def _sealed(self, reader: Reader) -> Iterator[int]:
-        """The numbers of the tenant's sealed grains."""
         if not isinstance(reader, DecryptingReader):
             return
         keys = None
@@ -199,7 +197,6 @@ class UserMemory:
             yield from seqs_of(reader.inner, keys.number)
 
     def _times(self, reader: Reader) -> int:
-        """How often the tenant was erased."""
         if reader.row(META, tombstones.KEY_RECORD) is None:
             return 0  # the store has no tombstones
         return tombstones.times(reader, "identity", self._tenant)

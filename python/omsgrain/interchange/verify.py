@@ -43,15 +43,12 @@ _NAMED_BY_ADDRESS = re.compile(r"([0-9a-f]{64})(\.mg)?")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One failure."""
-
     name: str  # the file, or the store and the grain's number there
     error: OmsError
     # in a container, the part, its number and the address
     problem: container.ContainerProblem | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The failure as JSON-ready values."""
         where = {} if self.problem is None else self.problem.to_dict()
         return {"name": self.name, **where, "error": self.error.to_dict()}
 
@@ -67,8 +64,6 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The result of verification."""
-
     verified: int  # how many grains, signed files and documents
     failures: list[Failure]
     signed: list[SignedBy] = field(default_factory=list)  # signatures in files that hold
@@ -78,8 +73,6 @@ class Verified:
 
 
 class VerifyOptions(NamedTuple):
-    """Options for every file."""
-
     trust: Trust | None = None  # whose signatures count; None if nothing must be signed
     resolver: Resolver | None = None  # finds the keys of signers
     passphrase: str | None = None  # opens documents of MIF 1.0 that are encrypted

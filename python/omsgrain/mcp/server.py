@@ -83,7 +83,6 @@ async def _serve(service: McpService, lines: DescriptorLines, log: Log) -> None:
 
 
 def application(service: McpService, log: Log) -> Server[dict[str, Any]]:
-    """Make the MCP server."""
     calls = _Calls(service, log)
     return Server(
         "omsgrain",
@@ -101,8 +100,6 @@ def application(service: McpService, log: Log) -> Server[dict[str, Any]]:
 
 
 class _Calls:
-    """The handlers of the MCP methods."""
-
     def __init__(self, service: McpService, log: Log) -> None:
         self._service = service
         self._log = log

@@ -24,8 +24,6 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 
 @dataclass(frozen=True, slots=True)
 class McpOptions:
-    """The options of a server."""
-
     user: str  # the user whose memory it serves
     # the directory below which documents are read and written; None: no files
     root: Path | None = None
@@ -100,7 +98,6 @@ class Root:
         self._path = None if path is None else path.resolve(strict=True)
 
     def read(self, path: str, most: int, *, field: str) -> bytes:
-        """Read a file."""
         with self._parent(path, field) as (directory, name):
             try:
                 number = os.open(name, _READ, dir_fd=directory)

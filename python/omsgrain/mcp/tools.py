@@ -52,8 +52,6 @@ _JSON: Final[dict[Kind, Json]] = {
 
 @dataclass(frozen=True, slots=True)
 class ToolArgument:
-    """One argument of a tool."""
-
     name: str
     kind: Kind = "string"  # its type. A ``document`` is text, or an object of JSON
     says: str | None = None  # its description; empty where a published schema has none
@@ -110,7 +108,6 @@ def read(arguments: Sequence[ToolArgument], given: Mapping[str, Any] | None) -> 
 
 
 def _check(one: ToolArgument, value: Any) -> None:
-    """Refuse an invalid value of the argument."""
     if one.kind == "boolean":
         good, expected = isinstance(value, bool), "true or false"
     elif one.kind in ("integer", "number"):
@@ -260,7 +257,6 @@ PROMPTS: Final = [
 
 
 def get(service: McpService, arguments: Mapping[str, str] | None) -> GetPromptResult:
-    """Return the prompt."""
     topic: str = read((_TOPIC,), arguments)[_TOPIC.name]
     found = verbs.recall(service.store, service.user, topic, limit=_LIMIT)
     text = json.dumps(found["memories"], ensure_ascii=False)
@@ -277,22 +273,18 @@ def get(service: McpService, arguments: Mapping[str, str] | None) -> GetPromptRe
 
 
 def remember(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    """Keep a memory."""
     return answer(verbs.remember(service.store, service.user, **given))
 
 
 def recall(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    """Find memories."""
     return answer(verbs.recall(service.store, service.user, **given))
 
 
 def forget(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    """Delete a memory."""
     return answer(verbs.forget(service.store, service.user, **given))
 
 
 def history(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    """Return the versions of a memory."""
     return answer(verbs.history(service.store, service.user, **given))
 
 
@@ -330,7 +322,6 @@ TEMPLATES: Final = [
 
 
 def read_resource(service: McpService, uri: str) -> ReadResourceResult:
-    """Read a resource."""
     text = json.dumps(_value(service, uri), ensure_ascii=False)
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri, mime_type=_JSON_TYPE, text=text)]
@@ -352,8 +343,6 @@ Handler = Callable[[McpService, dict[str, Any]], CallToolResult]
 
 @dataclass(frozen=True, slots=True)
 class ToolText:
-    """One tool."""
-
     name: str
     title: str  # for people
     says: str  # for agents
@@ -365,7 +354,6 @@ class ToolText:
     closed: bool = True  # whether its schema excludes other arguments
 
     def tool(self) -> Tool:
-        """Return the tool as MCP lists it."""
         return Tool(
             name=self.name,
             title=self.title,
@@ -524,5 +512,4 @@ TOOLS: Final[dict[str, ToolText]] = {
 
 
 def listed(*, readonly: bool) -> list[Tool]:
-    """Return the tools that can be called."""
     return [one.tool() for one in TOOLS.values() if not (readonly and one.writes)]

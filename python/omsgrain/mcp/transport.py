@@ -158,7 +158,6 @@ class _Relay:
             pass  # the server has ended and reports why
 
     async def answers(self, heard: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Pass on responses."""
         async with self._outgoing:
             async for item in heard:
                 await self._outgoing.send(item)
