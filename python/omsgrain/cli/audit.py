@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, refuse_given, store_argument
+from omsgrain.cli.command import EXISTING, Manual, refuse_given, store_argument
 from omsgrain.cli.open import keys_option, open_store, resolver_in_use
 from omsgrain.errors import IntegrityError
 from omsgrain.json_values import time_text
@@ -57,16 +57,12 @@ Keep a checkpoint elsewhere, and verify against it later:
 @click.option("--verify", is_flag=True, help="Verify every entry instead of showing them.")
 @click.option(
     "--against",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING,
     help="With --verify: a checkpoint that was kept elsewhere. It shows whether the end is "
     "missing.",
 )
 @click.option("--checkpoint", is_flag=True, help="Print a checkpoint: where the trail ends now.")
-@click.option(
-    "--key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --checkpoint: sign it with this key.",
-)
+@click.option("--key", type=EXISTING, help="With --checkpoint: sign it with this key.")
 @click.option("--signer", metavar="DID", help="With --against: the DID that must have signed it.")
 @keys_option
 @output.json_option

@@ -23,7 +23,7 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, Seconds, argument
+from omsgrain.cli.command import DIRECTORY, Manual, Seconds, argument
 from omsgrain.cli.console import progress
 from omsgrain.counts import counted
 from omsgrain.errors import StoreError
@@ -64,7 +64,7 @@ Measure two batch sizes longer:
 @argument(
     "directory",
     default=".",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="A directory on the disk to measure; by default the current one.",
 )
 @click.option(

@@ -14,6 +14,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
+    EXISTING,
     Manual,
     NewPath,
     Seconds,
@@ -49,7 +50,6 @@ From a NATS JetStream stream, and the changes of the store into another:
 """
 PASSWORD = "OMSGRAIN_BROKER_PASSWORD"
 
-_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 _MQTT = ("topic", "group", "client_id", "session")
 _NATS = ("stream", "durable", "subject", "ack_wait", "creds")
 _READING = ("group", "subject", "dead_letter", "dead_letter_dir")
@@ -87,15 +87,15 @@ def _options(command: F) -> F:
         click.option("--publish", metavar="NAME",
                      help="Publish the changes of STORE to this topic or subject."),
         click.option("--user", metavar="NAME", help="The user name. The URL must not contain it."),
-        click.option("--password-file", type=_existing,
+        click.option("--password-file", type=EXISTING,
                      help="The password, or a NATS token: the first line of this file; by "
                          f"default {PASSWORD}."),
         click.option("--plain-password", is_flag=True,
                      help="Send the password over the network without TLS."),
-        click.option("--creds", type=_existing, help="A credentials file of NATS."),
-        click.option("--ca", type=_existing, help="Certificate authorities for TLS, PEM."),
-        click.option("--cert", type=_existing, help="The bridge's certificate, PEM."),
-        click.option("--key", type=_existing, help="The certificate's private key, PEM."),
+        click.option("--creds", type=EXISTING, help="A credentials file of NATS."),
+        click.option("--ca", type=EXISTING, help="Certificate authorities for TLS, PEM."),
+        click.option("--cert", type=EXISTING, help="The bridge's certificate, PEM."),
+        click.option("--key", type=EXISTING, help="The certificate's private key, PEM."),
         click.option("--batch", type=click.IntRange(1, 65_535), default=1_000,
                      metavar="N", help="The most messages in one commit."),
         size_option("--batch-bytes", "8MB", "About how many bytes in one commit."),

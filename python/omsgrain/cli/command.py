@@ -142,6 +142,8 @@ BUNDLES, CONTAINERS, DOCUMENTS, TABLES = (
 """The names of kinds of files in messages about options."""
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 """The path of a file that is read."""
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+"""The path of a directory that exists."""
 
 _NEW = "It is created if it does not exist."
 _DASH = "-"

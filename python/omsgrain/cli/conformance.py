@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, NewPath, Seconds, argument, is_given
+from omsgrain.cli.command import DIRECTORY, EXISTING, Manual, NewPath, Seconds, argument, is_given
 from omsgrain.cli.console import Console, TextTable, progress
 from omsgrain.formats.source import NAMES
 
@@ -76,12 +76,7 @@ The vectors of a clone:
     type=NewPath(stdout=True),
     help="Write the report to a file.",
 )
-@click.option(
-    "--vectors",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Run test vectors instead.",
-)
+@click.option("--vectors", type=DIRECTORY, metavar="DIR", help="Run test vectors instead.")
 @click.option(
     "--aimem-url", "url", metavar="URL", help="Check a server: the URL before /v1/brain."
 )
@@ -109,9 +104,7 @@ The vectors of a clone:
     help="The longest time to wait for a response: 0.1 to 3600.",
 )
 @click.option(
-    "--ca",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Certificates to trust in addition to the system's, PEM.",
+    "--ca", type=EXISTING, help="Certificates to trust in addition to the system's, PEM."
 )
 @output.json_option
 def conformance(as_json: bool, **given: Any) -> int:
@@ -251,7 +244,7 @@ def _cases(outcomes: list[CaseOutcome]) -> None:
 @argument(
     "directory",
     default="test_vectors",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=DIRECTORY,
     help="The directory of the vectors; by default test_vectors.",
 )
 @output.json_option

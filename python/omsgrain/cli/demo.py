@@ -15,7 +15,7 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import demo_story, output
-from omsgrain.cli.command import Manual, NewPath, argument
+from omsgrain.cli.command import DIRECTORY, Manual, NewPath, argument
 from omsgrain.cli.demo_story import Story, since
 from omsgrain.cli.show import dump, print_explanation
 from omsgrain.errors import FormatError
@@ -57,10 +57,7 @@ In a clone; keep the store, to look at it:
     help="Where to keep the store; it must not exist. By default the store is temporary.",
 )
 @click.option(
-    "--data",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    default="examples",
-    help=f"The directory of {WEATHER} and {MISSION}.",
+    "--data", type=DIRECTORY, default="examples", help=f"The directory of {WEATHER} and {MISSION}."
 )
 @output.json_option
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Chapter, Manual, NewPath, StoreParam, argument
+from omsgrain.cli.command import EXISTING, Chapter, Manual, NewPath, StoreParam, argument
 from omsgrain.cli.open import (
     SOURCE,
     actor_option,
@@ -118,7 +118,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
 @click.option(
     "--key",
     required=True,
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=EXISTING,
     help="The private key; other users must not be able to read it.",
 )
 @click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")

@@ -11,6 +11,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
+    DIRECTORY,
     Manual,
     create_option,
     log_format_option,
@@ -25,7 +26,6 @@ EXAMPLES = r"""
 The command that an agent starts, with ada's memory and one directory of documents:
     omsgrain mcp memory.omsg --user ada --root documents
 """
-_directory = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
 @click.command(
@@ -41,7 +41,7 @@ _directory = click.Path(exists=True, file_okay=False, path_type=Path)
 )
 @click.option(
     "--root",
-    type=_directory,
+    type=DIRECTORY,
     help="Read and write documents below this directory; by default no path is accepted.",
 )
 @click.option("--readonly", is_flag=True, help="Change neither the store nor files.")

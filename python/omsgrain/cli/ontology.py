@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Chapter, argument, refuse_pipe
+from omsgrain.cli.command import EXISTING, Chapter, argument, refuse_pipe
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
@@ -29,7 +29,6 @@ Which entity does a note suggest?
     omsgrain ontology suggest notes/valve.memory.md --ontology garden-notes.yaml --all
 """
 
-_PATH = click.Path(exists=True, dir_okay=False, path_type=Path)
 _PATHS = click.Path(exists=True, path_type=Path)
 
 
@@ -94,11 +93,11 @@ def _print_report(report: LoadReport) -> None:
 
 
 @ontology.command(short_help="Show an ontology with all it inherits.", examples=SHOW)
-@argument("file", type=_PATH, help="An ontology, in YAML or JSON.")
+@argument("file", type=EXISTING, help="An ontology, in YAML or JSON.")
 @click.option(
     "--with",
     "extended",
-    type=_PATH,
+    type=EXISTING,
     multiple=True,
     metavar="FILE",
     help="An ontology that it extends. Repeatable.",
@@ -143,11 +142,11 @@ def _lines(values: dict[str, Any]) -> list[str]:
 
 
 @ontology.command(short_help="Suggest an entity and a namespace for a file.", examples=SUGGEST)
-@argument("file", type=_PATH, help="A text.")
+@argument("file", type=EXISTING, help="A text.")
 @click.option(
     "--ontology",
     "ontologies",
-    type=_PATH,
+    type=EXISTING,
     multiple=True,
     required=True,
     metavar="FILE",

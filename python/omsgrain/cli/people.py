@@ -15,6 +15,7 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     ADDRESS,
+    EXISTING,
     Chapter,
     Manual,
     NewPath,
@@ -186,11 +187,7 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     type=NewPath(),
     help="Write a signed certificate of the erasure, without names; `verify` checks it.",
 )
-@click.option(
-    "--key",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="With --certificate: the private key that signs it.",
-)
+@click.option("--key", type=EXISTING, help="With --certificate: the private key that signs it.")
 @allow_none_option
 @policy_option
 @actor_option

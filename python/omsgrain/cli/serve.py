@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
+    EXISTING,
     Manual,
     Seconds,
     create_option,
@@ -40,8 +41,6 @@ For other machines, with TLS:
 A token for a client:
     omsgrain token add memory.omsg laptop --tenant TENANT --scope import --scope export
 """
-
-_existing = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @click.command(cls=Manual, short_help="Serve a store over HTTP.", examples=EXAMPLES)
@@ -81,10 +80,10 @@ _existing = click.Path(exists=True, dir_okay=False, path_type=Path)
     default="transfer",
     help="The purpose of exports, for the rules: `access` if tenants hold the tokens.",
 )
-@click.option("--sign", "sign_with", type=_existing, help="Sign exports with this private key.")
+@click.option("--sign", "sign_with", type=EXISTING, help="Sign exports with this private key.")
 @click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
-@click.option("--tls-cert", type=_existing, help="Certificate and chain, PEM.")
-@click.option("--tls-key", type=_existing, help="The certificate's private key, PEM.")
+@click.option("--tls-cert", type=EXISTING, help="Certificate and chain, PEM.")
+@click.option("--tls-key", type=EXISTING, help="The certificate's private key, PEM.")
 @click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server handles TLS.")
 @size_option("--body-limit", "64MB", "The largest body of one document, uncompressed.")
 @size_option("--lines-limit", "8GB", "The largest bundle by lines, uncompressed.")

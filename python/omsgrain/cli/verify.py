@@ -10,6 +10,7 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
+    EXISTING,
     Manual,
     StoreParam,
     argument,
@@ -53,11 +54,7 @@ All files of a directory:
     help="Files, directories, stores.",
 )
 @click.option("--address", metavar="ADDRESS", help="The address that the blob must have.")
-@click.option(
-    "--of",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="The signed file, if it is not FILE next to FILE.sig.",
-)
+@click.option("--of", type=EXISTING, help="The signed file, if it is not FILE next to FILE.sig.")
 @click.option("-q", "--quiet", is_flag=True, help="Print only problems.")
 @trust_option
 @passphrase_option

@@ -10,7 +10,7 @@ retracted or restricted stays, and so does what is being erased. Spec: MIF 2.0 Â
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -47,7 +47,6 @@ from omsgrain.store.context import context_of
 from omsgrain.store.source_index import open_sources
 
 if TYPE_CHECKING:
-    from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags
     from omsgrain.store import GrainStore
 
@@ -70,7 +69,6 @@ class MifOptions(ExportOptions):
     since: str | None = None  # a time with an offset: only records since then
     redact_pii: bool = False  # take out personal data and secrets
     scan: bool = True  # warn of personal data and secrets
-    detectors: Sequence[Detector] | None = None  # those to search with, instead of the usual ones
     local: bool = False  # whether memories of the namespace ``_local`` leave
     shape: str | None = None  # of MIF in JSON-LD: ``0.1`` or ``1.x``
 
@@ -229,7 +227,7 @@ class MifExport(MemoryExport):
     def pieces(self, actor: str | None) -> tuple[Iterator[bytes], list[Loss]]:
         """The document by pieces, and what it cannot hold."""
         asked, number = self._asked, len(self.grains)
-        redactor = Redactor(redact=asked.redact_pii, scan=asked.scan, detectors=asked.detectors)
+        redactor = Redactor(redact=asked.redact_pii, scan=asked.scan)
         document, losses, flags = self._document(redactor)
         losses = redactor.losses([*losses, *self.lost_around(document)])
         self._count(document)

@@ -194,11 +194,6 @@ class MifReport:
     __repr__ = counted
 
     @property
-    def counts(self) -> dict[tuple[str, Fate], int]:
-        """How many records of each kind had which outcome."""
-        return dict(Counter((one.kind, one.fate) for one in self.records))
-
-    @property
     def errors(self) -> tuple[RecordReport, ...]:
         return tuple(one for one in self.records if one.fate in _LEFT)
 

@@ -9,9 +9,8 @@ one, and all references to it lead there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID, uuid5
 
@@ -27,7 +26,6 @@ from omsgrain.formats.records import Record
 from omsgrain.interchange.references import LIKE_UUID, References
 
 if TYPE_CHECKING:
-    from omsgrain.privacy.detectors.base import Detector
     from omsgrain.privacy.redact import Flags, Keep
 
 _FRESH: Final = UUID("0c1a2f3e-93f5-5b0d-8f61-6b2f0d6d7a55")
@@ -48,17 +46,9 @@ class Redactor:
         warnings: what a scan found, or that a library for it is missing.
     """
 
-    def __init__(
-        self, *, redact: bool, scan: bool, detectors: Sequence[Detector] | None = None
-    ) -> None:
+    def __init__(self, *, redact: bool, scan: bool) -> None:
         self.warnings: list[Problem] = []
-        self._redact, self._scan, self._given = redact, scan, detectors
-
-    @cached_property
-    def _detectors(self) -> Sequence[Detector]:
-        from omsgrain.privacy.detectors import DEFAULT
-
-        return DEFAULT if self._given is None else self._given
+        self._redact, self._scan = redact, scan
 
     def finish(
         self, envelope: Record, arrays: Mapping[str, JsonTexts], format: Mif
@@ -99,7 +89,7 @@ class Redactor:
         from omsgrain.privacy.redact import redact_text
 
         def said(text: str) -> str:
-            return redact_text(text, self._detectors).text
+            return redact_text(text).text
 
         return [replace(one, record=said(one.record), field=said(one.field)) for one in losses]
 
@@ -110,7 +100,7 @@ class Redactor:
         if not self._scan:
             return None
         try:
-            seen = scan_records(records, self._detectors)
+            seen = scan_records(records)
         except UnsupportedError as error:
             says = "the document was not searched for personal data and secrets"
             self.warnings.append(Problem("not_scanned", "", says, expected=error.expected))
@@ -126,8 +116,7 @@ class Redactor:
     ) -> tuple[Record, dict[str, JsonTexts], Flags]:
         from omsgrain.privacy.redact import Flags, redact_record, redact_value
 
-        detectors = self._detectors
-        leads = _told_ids(arrays, format, lambda text: redact_value(text, detectors).changed)
+        leads = _told_ids(arrays, format, lambda text: redact_value(text).changed)
         ids = [(format.arrays[at], one["id"]) for at, array in arrays.items()
                for one in array if isinstance(one.get("id"), str)]  # fmt: skip
         references = References(format, leads, ids)
@@ -141,11 +130,11 @@ class Redactor:
                 own = leads.get((kind, str(moved.get("id"))))
                 if own is not None:
                     moved = {**moved, "id": own}
-                told = redact_record(moved, keep=_structure(moved, format), detectors=detectors)
+                told = redact_record(moved, keep=_structure(moved, format))
                 flags |= told.flags
                 done[at].append(_listed(told.record, told.redactions) if told.changed else moved)
         moved = references.of_envelope(_bare_around(envelope))
-        around = redact_value(moved, detectors, keep=_structure(moved, format))
+        around = redact_value(moved, keep=_structure(moved, format))
         flags |= Flags(around.pii, around.secrets, tuple(around.redacted_fields))
         return around.value, done, flags
 
@@ -156,7 +145,7 @@ class Redactor:
         for record in records:
             bare = _without_grain(record["payload"])
             keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
-            told = redact_record(bare, keep=keep, detectors=self._detectors)
+            told = redact_record(bare, keep=keep)
             flags |= told.flags
             done.append({**record, "payload": told.record if told.changed else bare})
         return done, flags
