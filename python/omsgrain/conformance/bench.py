@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -80,10 +81,9 @@ class Bench:
         with self.storage(store).read() as reader:
             return b"".join(key + row for key, row in reader.rows(AUDIT))
 
-    def on_disk(self, **options: Any) -> og.GrainStore:
-        """Open a new store on disk."""
-        made = og.open(self.directory() / "memory.omsg", **options)
-        return self._open.enter_context(made)
+    def opened(self, path: Path, **options: Any) -> og.GrainStore:
+        """Open a store on disk."""
+        return self._open.enter_context(og.open(path, **options))
 
     def keys(self) -> og.crypto.KeyRing:
         """A new key ring."""
@@ -173,6 +173,9 @@ def ben() -> KeySigner:
 def cat() -> KeySigner:
     """Signs with Ed25519, too."""
     return Ed25519Signer(Ed25519PrivateKey.from_private_bytes(bytes(32)))
+
+
+SIGNERS: Final[dict[str, Callable[[], KeySigner]]] = {"ada": ada, "ben": ben, "cat": cat}
 
 
 def by_hand(

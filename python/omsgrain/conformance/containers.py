@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.conformance.bench import NOW, Bench
-from omsgrain.conformance.rule import Entry, Tried, refuses, takes
-from omsgrain.conformance.stores import belief
+from omsgrain.conformance.bench import Bench
+from omsgrain.conformance.rule import Entry, Tried
 from omsgrain.conformance.vectors import blob, data
 
 
@@ -100,88 +97,3 @@ def _refused(store: og.GrainStore, path: Any) -> bool:
     except og.errors.OmsError:
         return True
     return False
-
-
-def states(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An export includes the states of grains, and an import merges them."""
-    source, target = bench.store(), bench.store()
-    old = source.put(belief("on"))
-    new = source.supersede(old, belief("off", 5000))
-    source.contest(new)
-    path = bench.directory() / "x.mg"
-    source.export_mg(path)
-    with container.read(path) as found:
-        states = {address: dict(state) for address, state in found.manifest.items()}
-    yield Tried(
-        "the manifest",
-        {
-            old: {"superseded_by": new, "system_valid_to": NOW + 5000},
-            new: {"verification_status": "contested"},
-        },
-        states,
-    )
-    target.import_mg(path)
-    yield Tried("superseded there, too", new, target.status(old).superseded_by)
-
-
-def claims(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """The claims of a file do not raise a verification or a lock."""
-    store, path = bench.store(), bench.directory() / "x.mg"
-    locked = og.Grain(og.encode(belief("on", invalidation_policy={"mode": "locked"})))
-    other = og.Grain(og.encode(belief("off", 5000)))
-    container.write(
-        path,
-        [locked.blob, other.blob],
-        manifest={
-            locked.address: {"superseded_by": other.address, "verification_status": "verified"}
-        },
-    )
-    store.import_mg(path, errors="collect")
-    state = store.status(locked.address)
-    yield Tried("a locked grain, claimed to be superseded", None, state.superseded_by)
-    yield Tried("a grain claimed to be verified", "unverified", state.verification_status)
-
-
-def waiting(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A claim about a missing successor takes effect when it arrives."""
-    store, path = bench.store(), bench.directory() / "x.mg"
-    grain = og.Grain(og.encode(belief("on")))
-    container.write(path, [grain.blob], manifest={grain.address: {"superseded_by": "ab" * 32}})
-    report = store.import_mg(path)
-    yield Tried("waiting claims", 1, report.waiting)
-    yield Tried("superseded by", None, store.status(grain.address).superseded_by)
-
-
-def stream(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A stream repeats u32 length and grain, and ends with u32 0."""
-    file = io.BytesIO()
-    container.write_stream(file, [blob("oms", 7), blob("oms", 7)])
-    one = struct.pack(">I", len(blob("oms", 7))) + blob("oms", 7)
-    yield Tried("two grains", one * 2 + bytes(4), file.getvalue())
-    yield Tried(
-        "read again",
-        [blob("oms", 7), blob("oms", 7)],
-        list(container.read_stream(io.BytesIO(one * 2 + bytes(4)))),
-    )
-
-
-def stream_cut(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A stream without its end mark or with a wrong length is refused."""
-    one = struct.pack(">I", len(blob("oms", 7))) + blob("oms", 7)
-    for what, text, code in (
-        ("no end mark", one, "ERR_CORRUPT"),
-        ("a grain cut", one[:-1], "ERR_CORRUPT"),
-        ("3 GiB announced", b"\xc0\x00\x00\x00" + blob("oms", 7), "ERR_TOO_LARGE"),
-        ("five bytes announced", b"\x00\x00\x00\x05" + blob("oms", 7), "ERR_TOO_SHORT"),
-        (
-            "a byte after the grain",
-            struct.pack(">I", len(blob("oms", 7)) + 1) + blob("oms", 7) + b"\x00" + bytes(4),
-            "ERR_CORRUPT",
-        ),
-    ):
-        yield refuses(what, code, _streamed, text)
-    yield takes("an empty stream", lambda: list(container.read_stream(io.BytesIO(bytes(4)))))
-
-
-def _streamed(text: bytes) -> list[bytes]:
-    return list(container.read_stream(io.BytesIO(text)))

@@ -48,13 +48,6 @@ def warned(_: Bench, entry: Entry) -> Iterator[Tried]:
 # reading
 
 
-def header(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The parts of a header."""
-    found = og.read_header(blob("oms", 1))
-    parts = (found.version, found.flags, found.type_byte, found.ns_hash, found.created_at)
-    yield Tried("header 010001a4d26968baa0", (1, 0, 1, 0xA4D2, 0x6968BAA0), parts)
-
-
 def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The addresses of known bytes, alone and in a batch."""
     fact = blob("oms", 1)
@@ -65,39 +58,11 @@ def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("many at once", [_FACT_AT] * 3, og.address_many([fact] * 3))
 
 
-def every_byte(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob with a changed byte has another address."""
-    fact = blob("oms", 1)
-    passed = []
-    for at in range(len(fact)):
-        changed = fact[:at] + bytes([fact[at] ^ 1]) + fact[at + 1 :]
-        try:
-            og.verify(changed, _FACT_AT)
-        except og.errors.OmsError:
-            continue
-        passed.append(at)
-    yield Tried(f"each of {len(fact)} bytes flipped", [], passed)
-
-
 def exact(_: Bench, entry: Entry) -> Iterator[Tried]:
     """A grain that is read and written again has the same bytes."""
     for what, area in (("vector 1, a fact", "oms"), ("a belief", "types")):
         grain = og.decode(blob(area, 1))
         yield Tried(what, blob(area, 1), og.encode(grain.to_dict(), keep_type_name=True))
-
-
-def upgrade(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A grain of 1.1, and its 1.2 form."""
-    grain = og.decode(blob("oms", 1))
-    yield Tried("the fact as read", (_FACT_AT, "belief"), (grain.address, grain.type))
-    yield Tried("the belief made of it", _BELIEF_AT, grain.upgrade().address)
-
-
-def lenient(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A blob that is not canonical can be read leniently, but not stored."""
-    bad = bytes.fromhex(vector("refusals/read", 139)["blob_hex"])
-    yield takes("read with strict=False", og.decode, bad, strict=False)
-    yield refuses("put into a store", "ERR_CORRUPT", bench.store().put, bad)
 
 
 def json_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -117,14 +82,6 @@ def aware_times(_: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("12:00:00.000999+02:00", NOW, found)
     naive = {**_LEAST, "valid_from": at.replace(tzinfo=None)}
     yield refuses("the same without a zone", "ERR_SCHEMA", og.encode, naive)
-
-
-def order(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Fields in another order."""
-    turned = dict(reversed(_LEAST.items()))
-    header = og.encode(_LEAST)[:9].hex()
-    yield Tried("the header of a least belief", "01000100006968baa0", header)
-    yield Tried("the fields in reverse order", og.encode(_LEAST), og.encode(turned))
 
 
 def batch(_: Bench, entry: Entry) -> Iterator[Tried]:

@@ -204,7 +204,7 @@ KINDS: Final = {
     "encode": "grains.encoded",
     "key": "grains.keyed",
     "warnings": "grains.warned",
-    "policy": "policies.tried",
+    "policy": "stores.policy",
     "file": "containers.files",
     "document": "documents.changed",
     "node": "documents.nodes",

@@ -8,17 +8,31 @@ only changes this file.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property, partial
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final
 
+import cbor2
+
 import omsgrain as og
-from omsgrain import formats
+from omsgrain import container, formats
 from omsgrain.conformance import aimem
-from omsgrain.conformance.bench import ADA, BEN, CAT, NOW, Bench
+from omsgrain.conformance.bench import (
+    ADA,
+    BEN,
+    CAT,
+    MSGPACK,
+    NOW,
+    SIGNERS,
+    Bench,
+    ada,
+    by_hand,
+)
 from omsgrain.conformance.documents import judged, spelled, validated
 from omsgrain.conformance.rule import (
     TAKEN,
@@ -32,6 +46,7 @@ from omsgrain.conformance.rule import (
     takes,
     value_of,
 )
+from omsgrain.conformance.vectors import blob, data
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
@@ -57,6 +72,11 @@ class Scene:
         """A new store in memory, unless a step opened another one."""
         return self.bench.store()
 
+    @cached_property
+    def directory(self) -> Path:
+        """The directory of the files of the steps."""
+        return self.bench.directory()
+
     def value(self, written: Any) -> Any:
         """Expand a step's value: names, times and documents."""
         return value_of(self._named(written))
@@ -79,7 +99,9 @@ class Scene:
         if not isinstance(written, str):
             return written
         if name := _NAME.fullmatch(written):
-            return self.names[name[1]]
+            if name[1] in self.names:
+                return self.names[name[1]]
+            return self._named(documents(self.spec)[name[1]])
         if time := _TIME.fullmatch(written):
             return NOW + int(f"{time[1] or ''}{time[2] or 0}")
         return written
@@ -92,7 +114,31 @@ class Scene:
         if "$document" in written:
             whole = edited(documents(self.spec)[written["$document"]], written)
             return at(self._named(whole), written.get("of", ""))
-        return {key: self._named(inner) for key, inner in written.items()}
+        for form, make in _FORMS.items():
+            if form in written:
+                return make(self, self._named(written[form]))
+        return {self._key(key): self._named(inner) for key, inner in written.items()}
+
+    def _key(self, key: str) -> str:
+        return str(self.names.get(key[1:], key)) if key.startswith("$") else key
+
+
+_FORMS: Final[dict[str, Callable[[Scene, Any], Any]]] = {
+    "$hex": lambda _, text: bytes.fromhex(text),
+    "$utf8": lambda _, text: text.encode(),
+    "$concat": lambda _, parts: b"".join(parts),
+    "$slice": lambda _, given: given[0][given[1] : given[2]],
+    "$vector": lambda _, name: blob(*_area_and_number(name)),
+    "$data": lambda _, path: at(data(path.partition("/")[0]), path.partition("/")[2]),
+    "$signer": lambda _, name: SIGNERS[name](),
+    "$path": lambda scene, name: scene.directory / name,
+}
+"""Values that JSON does not have: the only member of an object, and what makes the value."""
+
+
+def _area_and_number(name: str) -> tuple[str, int]:
+    area, _, number = name.rpartition("/")
+    return area, int(number)
 
 
 def at(value: Any, path: str) -> Any:
@@ -110,10 +156,10 @@ def at(value: Any, path: str) -> Any:
     key, equal, wanted = name.partition("=")
     if equal:
         value = next((one for one in value if one.get(key) == wanted), None)
+    elif isinstance(value, Mapping) and name in value and not isinstance(value, og.Grain):
+        value = value[name]
     elif name.isdigit():
         value = value[int(name)]
-    elif isinstance(value, Mapping) and name in value:
-        value = value[name]
     else:
         value = getattr(value, name, None)
     return at(value, rest)
@@ -141,7 +187,9 @@ def run(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def _step(scene: Scene, step: Entry, call: Callable[[], Any]) -> Iterator[Tried]:
-    if "refused" in step:
+    if step.get("refused") == "any":
+        yield Tried(step["try"], True, result(call) != TAKEN)
+    elif "refused" in step:
         yield refuses(step["try"], step["refused"], call)
     elif step.get("taken"):
         yield takes(step["try"], call)
@@ -204,6 +252,14 @@ VERBS: Final = {
     "withdraw_consent": ("privacy.withdraw_consent", ""),
     "erase": ("privacy.erase", ""),
     "audit": ("audit.entries", ""),
+    "grain": ("get", ""),
+    "sign": ("sign", ""),
+    "signatures": ("trust.signatures", "*/signer"),
+    "envelope": ("trust.envelope", ""),
+    "backup": ("maintenance.backup", ""),
+    "export_mg": ("export_mg", "grains"),
+    "import_mg": ("import_mg", ""),
+    "close": ("close", ""),
 }
 """Operation -> a verb of the store, and the part of its result that counts."""
 
@@ -217,11 +273,19 @@ def _verb(verb: str, path: str, scene: Scene, given: Any, **options: Any) -> Any
 
 
 def _open(scene: Scene, given: dict[str, Any]) -> None:
-    if given.pop("keys", False):
+    """Open a new store in memory, or the one on disk with this name."""
+    if given.get("keys") is True:
         given["keys"] = scene.bench.keys()
     if "preset" in given:
         given["preset"] = load_preset(given["preset"])
-    scene.store = scene.bench.store(**given)
+    if "hold_authorities" in given:
+        given["hold_authorities"] = frozenset(given["hold_authorities"])
+    if "path" not in given:
+        scene.store = scene.bench.store(**given)
+        return
+    if "store" in vars(scene):
+        scene.store.close()
+    scene.store = scene.bench.opened(scene.directory / given.pop("path"), **given)
 
 
 def _clock(scene: Scene, given: int) -> None:
@@ -264,10 +328,6 @@ def _report(scene: Scene, given: list[str]) -> dict[str, Any]:
     report = scene.store.privacy.report(given)
     grains = [one.grain.address for one in report.grains()]
     return {"grains": grains, "own": report.own, "named": report.named}
-
-
-def _export_mg(scene: Scene, given: Any) -> int:
-    return scene.store.export_mg(scene.bench.directory() / "x.mg", purpose=given).grains
 
 
 def _load(scene: Scene, given: Any) -> None:
@@ -318,6 +378,100 @@ def _bundle_problems(_: Scene, given: Any) -> list[str]:
     return aimem.rules(aimem.spelled(given))
 
 
+def _call(_: Scene, given: str, **options: Any) -> Any:
+    """Call a public function of the package."""
+    arguments, named = options.pop("with", ()), options.pop("named", {})
+    return attrgetter(given)(og)(*arguments, **options, **named)
+
+
+def _flipped(
+    scene: Scene, given: bytes, *, call_of: str, start: int = 0, **options: Any
+) -> list[int]:
+    """Call a function with each byte changed in turn; return where it accepts the bytes."""
+    rest, found = options.pop("with", []), []
+    for at in range(start, len(given)):
+        changed = given[:at] + bytes([given[at] ^ 1]) + given[at + 1 :]
+        if result(attrgetter(call_of)(og), changed, *rest) == TAKEN:
+            found.append(at)
+    return found
+
+
+def _keys(scene: Scene, _: None) -> og.crypto.KeyRing:
+    return scene.bench.keys()
+
+
+def _public_key(_: Scene, given: str) -> bytes:
+    key: Any = og.crypto.did.resolve(given)
+    return bytes(key.public_bytes_raw())
+
+
+def _cose(_: Scene, given: bytes) -> dict[str, Any]:
+    """Read a COSE_Sign1 by cbor2 alone."""
+    found = cbor2.loads(given)
+    protected = {str(label): value for label, value in cbor2.loads(found.value[0]).items()}
+    return {
+        "tag": found.tag,
+        "parts": len(found.value),
+        "protected": protected,
+        "unprotected": dict(found.value[1]),
+        "payload": found.value[2],
+    }
+
+
+def _handmade(_: Scene, given: dict[str, Any], *, payload: bytes) -> bytes:
+    """Sign as Ada without our encoder, with other headers."""
+    labels = {"alg": 1, "content": 3, "kid": 4}
+    headers: dict[int, Any] = {1: -8, 3: MSGPACK, 4: ADA.encode()}
+    headers |= {labels[name]: value for name, value in given.items()}
+    present = {label: value for label, value in headers.items() if value is not None}
+    return by_hand(present, payload, ada())
+
+
+def _agreed(
+    scene: Scene,
+    given: dict[str, Any],
+    *,
+    old: str,
+    signers: list[str],
+    signed: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Make a superseding grain with entries of signers, each over the payload without entries."""
+    fields = {**scene.grain({"created_at": NOW + 1}), **given}
+    payload = og.encode(fields | (signed or {}))[9:]
+    entries = [
+        by_hand(
+            {1: one.alg, 4: one.did.encode()},
+            None,
+            one,
+            detached=payload,
+            aad=bytes.fromhex(old),
+        )
+        for one in (SIGNERS[name]() for name in signers)
+    ]
+    return fields | {"supersession_auth": entries}
+
+
+def _files(scene: Scene, given: list[bytes]) -> list[bool]:
+    """Say which bytes are in the files of the steps."""
+    raw = [path.read_bytes() for path in scene.directory.rglob("*") if path.is_file()]
+    return [any(text in file for file in raw) for text in given]
+
+
+def _audit_has(scene: Scene, given: list[bytes]) -> list[bool]:
+    raw = scene.bench.audit_rows(scene.store)
+    return [text in raw for text in given]
+
+
+def _stream(_: Scene, given: bytes) -> list[bytes]:
+    return list(container.read_stream(io.BytesIO(given)))
+
+
+def _stream_written(_: Scene, given: list[bytes]) -> bytes:
+    file = io.BytesIO()
+    container.write_stream(file, given)
+    return file.getvalue()
+
+
 def _tool(scene: Scene, given: str) -> dict[str, Any]:
     return scene.bench.tools[given]
 
@@ -343,7 +497,6 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "exists": _exists,
     "readable": _readable,
     "report": _report,
-    "export_mg": _export_mg,
     "load": _load,
     "import": _import,
     "export": _export,
@@ -353,6 +506,17 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "judge": _judge,
     "problems": _problems,
     "bundle_problems": _bundle_problems,
+    "call": _call,
+    "flipped": _flipped,
+    "keys": _keys,
+    "public_key": _public_key,
+    "cose": _cose,
+    "handmade": _handmade,
+    "agreed": _agreed,
+    "files": _files,
+    "audit_has": _audit_has,
+    "stream": _stream,
+    "stream_written": _stream_written,
     "tool": _tool,
     "tools": _tools,
     "value": _value,

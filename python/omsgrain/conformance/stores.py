@@ -6,17 +6,17 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import lmdb
 
 import omsgrain as og
-from omsgrain import crypto
-from omsgrain.conformance.bench import ADA, BEN, NOW, Bench, ada, ben, by_hand
-from omsgrain.conformance.rule import Entry, Tried, refuses, result, takes
-from omsgrain.conformance.vectors import blob, vector
+from omsgrain.conformance.bench import ADA, NOW, Bench, ada
+from omsgrain.conformance.rule import Entry, Tried, refuses, takes
+from omsgrain.conformance.steps import Scene
 from omsgrain.query.envelope import envelope as enveloped
 from omsgrain.storage.audit.verify import Checkpoint
 from omsgrain.storage.tables import AUDIT, META, TERMS
@@ -50,58 +50,6 @@ def found(store: og.GrainStore, **filters: Any) -> list[str]:
     return [hit.address for hit in store.query(**filters).results]
 
 
-def put(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Put returns the address, and get the same bytes."""
-    for store in (bench.store(), bench.on_disk()):
-        given = {**vector("oms", 1)["input"], "type": "belief"}
-        yield Tried("vector 1 as a belief", entry["address"], store.put(given))
-        yield Tried("its bytes", blob("oms", 7).hex(), store.get(entry["address"]).blob.hex())
-
-
-def strict(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Put refuses a blob that is not canonical or has another address."""
-    store = bench.store()
-    for number in (101, 133, 139, 201, 205):
-        one = vector("refusals/read", number)
-        yield refuses(
-            one["description"],
-            one["expect_error"],
-            store.put,
-            bytes.fromhex(one["blob_hex"]),
-        )
-    yield Tried("grains in the store", 0, len(store))
-
-
-def signatures(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A grain keeps the envelopes of all its signers."""
-    store = bench.store()
-    grain = og.Grain(og.encode(belief()))
-    envelopes = [crypto.sign(grain, one, iat=NOW // 1000) for one in (ada(), ben())]
-    addresses = {store.put(one) for one in envelopes}
-    yield Tried("addresses", 1, len(addresses))
-    address = addresses.pop()
-    yield Tried(
-        "signers", sorted([ADA, BEN]), sorted(s.signer for s in store.trust.signatures(address))
-    )
-    yield Tried("Ada's envelope", envelopes[0], store.trust.envelope(address, ADA))
-    forged = by_hand(
-        {1: -8, 3: "application/vnd.mg+msgpack", 4: ADA.encode()},
-        crypto.with_signed_bit(og.Grain(og.encode(belief("off")))).blob,
-        ben(),
-    )
-    yield Tried("an invalid one", True, result(lambda: store.put(forged)) != "taken")
-
-
-def sign(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Signing an unsigned grain writes a new grain, derived from it, which supersedes it."""
-    store = bench.store()
-    old = store.put(belief())
-    new = store.sign(old, ada(), iat=NOW // 1000)
-    yield Tried("superseded_by", new, store.status(old).superseded_by)
-    yield Tried("derived_from", [old], store.get(new)["derived_from"])
-    yield Tried("its signed bit", 1, store.get(new).blob[1] & 1)
-
-
 def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """A result has grain, score from 0 to 1, matched_fields and address."""
     store = bench.store()
@@ -115,17 +63,6 @@ def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("total", 3, page.total)
     rest = store.query(subject="lamp", limit=2, cursor=page.next_cursor)
     yield Tried("the rest by next_cursor", (1, None), (len(rest.results), rest.next_cursor))
-
-
-def lasting(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Stored grains are present when the store is opened again."""
-    path = bench.directory() / "memory.omsg"
-    with og.open(path) as store:
-        old = store.put(belief())
-        new = store.supersede(old, belief("off", 1))
-    with og.open(path, readonly=True) as store:
-        yield Tried("both grains", (True, True), (store.exists(old), store.exists(new)))
-        yield Tried("superseded_by", new, store.status(old).superseded_by)
 
 
 def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -168,46 +105,6 @@ def rebuild(bench: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("found after it", sorted(map(str, addresses)), again)
 
 
-def backup(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A backup is a store without keys."""
-    keys = bench.keys()
-    store = bench.on_disk(keys=keys)
-    address = store.put(belief("secret", **_ANN))
-    path = bench.directory() / "copy.omsg"
-    store.maintenance.backup(path)
-    with og.open(path) as copy:
-        yield Tried("the grain without keys", True, copy.get(address).sealed)
-    with og.open(path, keys=keys) as copy:
-        yield Tried("with them", "secret", copy.get(address)["object"])
-
-
-def restore(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Restore repeats erasures that came after the backup."""
-    root = bench.directory()
-    with og.open(root / "s.omsg") as store:
-        gone, kept = store.put(belief(subject_did=ADA)), store.put(belief("x"))
-        store.maintenance.backup(root / "copy.omsg")
-        store.privacy.erase([ADA], reason_code="gdpr17", scrub="queued")
-    og.restore(root / "copy.omsg", root / "new.omsg", tombstones_from=root / "s.omsg")
-    with og.open(root / "new.omsg") as store:
-        yield Tried("erased, kept", (False, True), (store.exists(gone), store.exists(kept)))
-
-
-def sealed(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A user's grain is stored encrypted, and can be read with the keys."""
-    keys, root = bench.keys(), bench.directory()
-    with og.open(root / "s.omsg", keys=keys) as store:
-        address = store.put(belief("lighthouse", **_ANN))
-        yield Tried("with keys", "lighthouse", store.get(address)["object"])
-        yield Tried("put again", address, store.put(belief("lighthouse", **_ANN)))
-    with og.open(root / "s.omsg") as store:
-        grain = store.get(address)
-        yield Tried("without: sealed, its fields", (True, {}), (grain.sealed, dict(grain.fields)))
-        yield Tried("its address", address, og.address(grain.blob))
-    raw = b"".join(file.read_bytes() for file in root.rglob("*") if file.is_file())
-    yield Tried("the files hold", (False, False), (b"lighthouse" in raw, b"ann-17" in raw))
-
-
 def keys_apart(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """Each user has a separate key, which decrypts nothing of other users."""
     keys = bench.keys()
@@ -221,15 +118,6 @@ def keys_apart(bench: Bench, entry: Entry) -> Iterator[Tried]:
     keys.erase(["bob"])
     yield Tried("Ann's after Bob's key is gone", "on", store.get(mine)["object"])
     yield refuses("Bob's", "ERR_ERASED", lambda: store.get(other))
-
-
-def keys_master(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A key file opens only under its master key."""
-    path = bench.directory() / "people.keys"
-    ring = og.crypto.KeyRing.create(path, master=bytes(32))
-    ring.close()
-    yield takes("its own", lambda: og.crypto.KeyRing.open(path, master=bytes(32)).close())
-    yield refuses("another", "ERR_KEY", lambda: og.crypto.KeyRing.open(path, master=b"\x01" * 32))
 
 
 def _lived(bench: Bench) -> og.GrainStore:
@@ -285,25 +173,6 @@ def audit_tail(bench: Bench, entry: Entry) -> Iterator[Tried]:
     )
 
 
-def audit_addresses(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Entries hold addresses only as keyed hashes."""
-    store = bench.store()
-    address = store.put(belief())
-    store.delete(address)
-    raw = bench.audit_rows(store)
-    yield Tried("in all rows of the trail", False, bytes.fromhex(address) in raw)
-    entries = list(store.audit.entries(address=address))
-    yield Tried("asked for by the address", ["put", "delete"], [e.operation for e in entries])
-
-
-def required(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A store can require signatures, and then refuses unsigned grains."""
-    store = bench.on_disk(require_signatures=True)
-    grain = og.Grain(og.encode(belief()))
-    yield refuses("unsigned", "ERR_SIGNATURE", lambda: store.put(grain))
-    yield takes("signed", lambda: store.put(og.crypto.sign(grain, ada())))
-
-
 def erase_key(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """Destroying a user's key record makes the user's grains unreadable forever."""
     root = bench.directory()
@@ -327,17 +196,44 @@ def erase_key(bench: Bench, entry: Entry) -> Iterator[Tried]:
         yield Tried("opened again", None, keys.of_user("ann"))
 
 
-def tombstones(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A tombstone shows neither the address nor the name."""
-    root = bench.directory()
-    with og.open(root / "s.omsg") as store:
-        address = store.put(belief("lighthouse", **_ANN))
-        store.privacy.erase(["ann-17"], reason_code="gdpr17")
-    raw = b"".join(file.read_bytes() for file in root.rglob("*") if file.is_file())
-    for what, text in (
-        ("the address", bytes.fromhex(address)),
-        ("it in hex", address.encode()),
-        ("the name", b"ann-17"),
-        ("the content", b"lighthouse"),
-    ):
-        yield Tried(f"{what} in the files", False, text in raw)
+# policies
+
+
+DENIED: Final = "ERR_INVALIDATION_DENIED"
+_ACTS: Final = ("superseded", "contested", "retracted", "deleted")
+"""The operations that invalidate a grain."""
+
+
+def _act(store: og.GrainStore, what: str, address: str, why: str | None) -> Callable[[], Any]:
+    acts: dict[str, Callable[[], Any]] = {
+        "superseded": partial(store.supersede, address, belief("new", 1), why),
+        "contested": partial(store.contest, address, reason=why),
+        "retracted": partial(store.retract, address, reason=why),
+        "deleted": partial(store.delete, address, reason=why),
+    }
+    return acts[what]
+
+
+def _short(policy: Any) -> str:
+    if not isinstance(policy, dict):
+        return repr(policy)
+    return " ".join(f"{k}={v}" if k != "authorized" else "authorized" for k, v in policy.items())
+
+
+def policy(bench: Bench, entry: Entry) -> Iterator[Tried]:
+    """Kind ``policy``: a policy that allows all operations or denies all.
+
+    Denied acts are tried with a reason, on one grain; each allowed act has a grain of its own.
+    """
+    acts = entry.get("acts", _ACTS)
+    for case in entry["cases"]:
+        store, written = bench.store(), Scene(bench, "oms").value(case["policy"])
+        names = acts if case["allowed"] else ["on"]
+        grains = [store.put(belief(name, invalidation_policy=written)) for name in names]
+        bench.clock += case.get("after_ms", 0)
+        for number, name in enumerate(acts):
+            what = f"{_short(written)}: {name}"
+            if case["allowed"]:
+                yield takes(what, _act(store, name, grains[number], case.get("reason")))
+            else:
+                yield refuses(what, DENIED, _act(store, name, grains[0], "a reason"))
