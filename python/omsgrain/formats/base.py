@@ -184,7 +184,6 @@ class Format(ABC):
         return []
 
     def is_sealed(self, path: Path) -> bool:
-        """Whether a file is a document in an envelope."""
         return False
 
     def write_file(
@@ -234,11 +233,9 @@ class Format(ABC):
         return {}
 
     def carry(self, record: Record, member: dict[str, Any]) -> None:
-        """Put a grain into the record that was made of it."""
         record["x_omsgrain"] = member
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
-        """Put grains beside the records, by address."""
         envelope["x_omsgrain"] = {"grains": grains}
 
     def with_vector(self, record: Record, data: bytes) -> Record:

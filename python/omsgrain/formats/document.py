@@ -180,7 +180,6 @@ def manifest(
 
 
 def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
-    """Read a manifest; None if this grain is none."""
     source = Source.of(grain)
     listed = grain.get(_PAGES)
     if source is None or source.kind != KIND or not isinstance(listed, bytes):
@@ -269,7 +268,6 @@ def _addresses(digests: bytes) -> list[str]:
 def lift(
     document: dict[str, Any], pointers: Iterable[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take the arrays of records out of a document."""
     envelope: dict[str, Any] = document
     arrays: dict[str, Any] = {}
     for pointer in pointers:
@@ -386,7 +384,6 @@ def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
 
 
 def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
-    """The manifest of the one document of a format that is among grains."""
     opened = (open_manifest(grain, get) for grain in grains)
     found = [one for one in opened if one is not None and one.format == format]
     if len(found) != 1:

@@ -25,8 +25,6 @@ _INDENT = re.compile(rb"[{\[]\n([ \t]+)[^ \t\n]")
 
 
 class Style(NamedTuple):
-    """The spelling of a JSON text."""
-
     indent: str | None = None  # the start of a line for each level; None if the text is one line
     comma: str = ","  # the text between two values, without the line end of an indented text
     colon: str = ":"  # the text between a key and its value
@@ -53,7 +51,6 @@ COMPACT: Final = Style()
 
 
 def spell(document: Any, style: Style = COMPACT) -> bytes:
-    """Write a document in a style, in UTF-8."""
     try:
         text = json.dumps(
             document,
@@ -73,7 +70,6 @@ def spell(document: Any, style: Style = COMPACT) -> bytes:
 
 
 def style_of(data: bytes, document: Any) -> Style | None:
-    """The style in which a text is spelled; None if it is in none."""
     for style in _likely(data):
         if spell(document, style) == data:
             return style
@@ -228,7 +224,6 @@ def bounded(data: bytes, most: int, values: int | None = None) -> None:
 
 
 def too_large(most: str, found: str) -> DocumentError:
-    """The error that more is there than may be, both in words."""
     return _breach("too_large", f"at most {most}", found)
 
 
@@ -299,7 +294,6 @@ def drained(records: list[T], size: int = _PAGE) -> Iterator[list[T]]:
 
 
 def digest(document: Any) -> str:
-    """SHA-256 of the canonical text of a document, in hex. Spec: RFC 8785."""
     found = sha256()
     for piece in _written(document, _canonical, _utf16, 0):
         found.update(piece)
@@ -360,5 +354,4 @@ def _utf16(name: str) -> bytes:
 
 
 def of_bytes(data: bytes) -> str:
-    """SHA-256 as all formats write it."""
     return f"sha256:{sha256(data).hexdigest()}"

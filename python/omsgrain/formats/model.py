@@ -31,8 +31,6 @@ class Item(Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mention(Part):
-    """An entity that a memory mentions."""
-
     name: str = ""
     type: str | None = None
     confidence: float | None = None
@@ -151,8 +149,6 @@ class Entity(Item):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relation(Item):
-    """A relation between two records."""
-
     source: str = ""  # the id that it starts from
     target: str = ""  # the id that it leads to
     source_kind: Kind = "entity"  # the kind of the source

@@ -149,11 +149,9 @@ class RecordTable:
         self._orders = MemberOrders({kind: shape.order for kind, shape in shapes.items()})
 
     def name_of(self, kind: str, record: Record) -> str:
-        """By what a record is known."""
         return self._shapes[kind].name_of(record)
 
     def to_grain(self, kind: str, record: Record, *, owner: str | None) -> BuiltGrain:
-        """Make a grain of a record that was checked."""
         shape = self._shapes[kind]
         bare, packed = shape.apart(record)
         fields = composed(shape.to_fields(bare, owner))

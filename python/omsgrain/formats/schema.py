@@ -75,8 +75,6 @@ PLAIN: Final = frozenset({"str", "number"})
 
 
 class SchemaRow(NamedTuple):
-    """A field as it is checked."""
-
     field: SchemaField  # what the table says of it
     types: tuple[type, ...]  # of its values
     deeper: bool  # whether more is asked of a value than its type
@@ -220,14 +218,12 @@ class Problems:
         self._firsts, self._fresh = firsts, False
 
     def begin(self) -> None:
-        """Begin another record."""
         self._fresh = True
 
     def __bool__(self) -> bool:
         return self.total > 0
 
     def add(self, problem: Problem) -> None:
-        """Take one more."""
         self.total += 1
         if len(self.found) < MOST:
             self.found.append(problem)
@@ -244,7 +240,6 @@ class Problems:
         self.total += more.total
 
     def raise_any(self) -> None:
-        """Refuse the document if there is a problem."""
         if self:
             raise DocumentError(self.found, self.total)
 
@@ -323,7 +318,6 @@ class DocumentChecker(ABC):
         known.add(mark)
 
     def _is_good(self, kind: str, record: Any, pointer: str) -> bool:
-        """Check one record, and say whether it can be taken."""
         if self._shapes.fit(kind, record):
             return True
         self._found = self.problems

@@ -50,8 +50,6 @@ Difference: TypeAlias = "dict[str, Any]"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a grain came from."""
-
     format: str  # such as ``aimem``
     kind: str  # the kind of record, such as ``chunk``
     id: str  # the record's own id, by which ``query(origin=)`` finds the grain
@@ -179,7 +177,6 @@ def _of_objects(
 
 
 def apply(rebuilt: Json, found: Difference | None) -> Json:
-    """Make the original again."""
     if found is None:
         return rebuilt
     try:
@@ -303,7 +300,6 @@ def is_beside(grain: Grain) -> bool:
 
 
 def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:
-    """Put bytes into as many grains as they need, which belong to the person they are about."""
     whose = {} if user_id is None else {"user_id": user_id}
     return [
         make(

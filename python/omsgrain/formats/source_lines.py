@@ -32,8 +32,6 @@ _TO_COMMA = re.compile(rb'[^"\[\]{},]*(?:%s[^"\[\]{},]*)*' % _STRING)
 
 @dataclass(frozen=True, slots=True)
 class SourceLines:
-    """Some whole lines, and what went wrong after them."""
-
     data: bytes  # the lines, one JSON value each
     numbers: Sequence[int]  # the line of the source on which each begins
     # what makes an offset in the data one in the source: for each line, or one for all

@@ -232,7 +232,6 @@ class AimemChecker:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit of reported problems is reached; the check ends there."""
         return self.problems.total >= MOST
 
     # -- the envelope ---------------------------------------------------------------------------
@@ -430,7 +429,6 @@ class AimemChecker:
     # -- values ---------------------------------------------------------------------------------
 
     def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the known fields of the right type; report the others."""
         good = {}
         for name, types, most, field in plan:
             value: Any = values.get(name)

@@ -65,11 +65,9 @@ class Sum:
         part.write(canonical)
 
     def finish(self, envelope: dict[str, Any]) -> str:
-        """The checksum of the envelope with all records. The envelope's own is not looked at."""
         return _sum(self.pieces(envelope))
 
     def pieces(self, envelope: dict[str, Any]) -> Iterator[bytes]:
-        """The canonical text of the envelope with all records, without a checksum."""
         return _pieces(envelope, self._gathered)
 
     def _gathered(self, kind: Kind) -> Iterator[bytes]:
@@ -100,8 +98,6 @@ def _canonical(value: Any) -> bytes:
 
 @dataclass(slots=True)
 class Bundle:
-    """A bundle that was found good, or is to be written."""
-
     envelope: dict[str, Any]  # its members but for the four arrays
     # the records of each kind, in their order
     records: dict[Kind, list[dict[str, Any]]] = field(default_factory=dict)
@@ -214,8 +210,6 @@ Record = tuple[Kind, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class ScannedBundle:
-    """A bundle that was found good."""
-
     envelope: dict[str, Any]  # its first line
     counts: dict[Kind, int]  # how many records there are of each kind
     warnings: tuple[Problem, ...]  # what is accepted with a warning; the first thousand
@@ -258,7 +252,6 @@ def scan(source: IO[bytes], limits: AimemLimits = LIMITS) -> ScannedBundle:
 
 
 def records(source: IO[bytes]) -> Iterator[Record]:
-    """The records of a scanned bundle, from the source's position."""
     source.readline()
     for line in source:
         if line.strip():

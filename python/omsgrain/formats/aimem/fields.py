@@ -230,7 +230,6 @@ class Urn(NamedTuple):
 
 
 def parse_urn(text: str) -> Urn | None:
-    """Take an identifier apart; None if it is none."""
     # fullmatch: `$` would let a line end pass.
     found = _URN.fullmatch(text)
     return None if found is None else Urn(found[1], found[2])

@@ -79,7 +79,6 @@ def to_grain(kind: Kind, record: Record, *, tenant: str) -> AimemGrain:
 
 
 def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[AimemGrain]:
-    """Make grains of many records that were checked, as `to_grain` does, in a few calls."""
     given, vectors = [], []
     for kind, record in records:
         bare, vector = _apart(kind, record)
@@ -90,7 +89,6 @@ def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Ai
 
 
 def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
-    """The record that a grain was, without its embedding; None if it never was one."""
     return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
 
 

@@ -237,7 +237,6 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
 
 
 def tenant_of(user: str | None) -> str | None:
-    """Convert a user to a tenant; None without a user, or if the id is too long."""
     if not user:
         return None
     tenant = user if fields.is_tenant(user) else _USER + quote(user, safe="")

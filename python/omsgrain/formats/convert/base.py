@@ -72,8 +72,6 @@ class Attribute(NamedTuple):
 
 
 class ClassShape(NamedTuple):
-    """The members of a format for one class of the model."""
-
     cls: type[Part]  # the class
     attributes: tuple[Attribute, ...]  # its attributes, in writing order
 
@@ -159,7 +157,6 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def rfc3339(text: str | int | None) -> str | None:
-    """Convert a time to RFC 3339; None if it is invalid."""
     if text is None or isinstance(text, int):
         return None if text is None else times.spell(text)
     instant = times.parse(text, floating=True)
@@ -226,8 +223,6 @@ _FOLLOWS: Final = {
 
 
 class LossNames(NamedTuple):
-    """The names of lost attributes in a format."""
-
     elsewhere: Mapping[str, str]  # attributes outside the record, with their places
     implied: frozenset[str] = frozenset()  # attributes that follow from others
 
@@ -235,7 +230,6 @@ class LossNames(NamedTuple):
 def lost(
     item: model.Part, back: Any, shape: ClassShape | None, names: LossNames, to: str
 ) -> Iterator[tuple[str, str]]:
-    """Yield the lost fields of an item, named as in its format, with reasons."""
     within_it = LossNames({}, names.implied)
     for one in fields(item):
         value = getattr(item, one.name)
@@ -273,7 +267,6 @@ def lost(
 def added(
     item: model.Part, back: Any, shape: ClassShape | None, names: LossNames
 ) -> Iterator[str]:
-    """Yield the fields that a format added to an item, by the format's names."""
     if not isinstance(back, model.Part):
         return
     for one in fields(back):
@@ -302,7 +295,6 @@ def _is_no_time(name: str, value: Any) -> bool:
 
 
 def equal(one: Any, other: Any) -> bool:
-    """Whether two values are equal; integers and floats compare by value."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, int | float) and isinstance(other, int | float):
@@ -415,7 +407,6 @@ def uuid_of(kind: Kind, id: str) -> str:
 
 
 def bare_id(id: str) -> str:
-    """Remove our own namespace from an id."""
     return local_id(id).removeprefix(URN)
 
 

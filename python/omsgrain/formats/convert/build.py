@@ -52,7 +52,6 @@ class Made:
 
 
 def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions) -> Made:
-    """Make a document of the grains that do not have its format already."""
     owner = heap.only_user()
     around, of, held = heap.held(vectors, to=to, owner=owner)
     hub, given = to.hub, DocumentIds(to, options.producer)
@@ -108,7 +107,6 @@ def _taken(
 def _without(
     held: Sequence[LocatedItem], items: Iterable[Renamed], losses: list[Loss]
 ) -> Iterator[Renamed]:
-    """Yield the items without embeddings, and report each as lost."""
     for one, (item, kept) in zip(held, items, strict=True):
         if isinstance(item, model.Memory | model.Todo) and item.embedding is not None:
             said = _member(one, "embedding")
@@ -256,7 +254,6 @@ class Renamed(NamedTuple):
 
 
 def kind_of(item: model.Item) -> model.Kind | None:
-    """Return the kind of an item's id; None if other formats have no such kind."""
     return _KINDS.get(type(item))
 
 
@@ -343,7 +340,6 @@ def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -
 
 
 def vector_of(record: Mapping[str, Any]) -> Vector | None:
-    """Return the embedding that a record carries beside its grain."""
     member = member_of(record)
     if not isinstance(member, dict) or not isinstance(member.get("model"), str):
         return None
@@ -389,7 +385,6 @@ def _members(
 
 
 def has_beside(envelope: Mapping[str, Any]) -> bool:
-    """Whether a MIF JSON-LD corpus carries grains beside its memories."""
     extensions = _extensions(envelope)
     return isinstance(extensions, dict) and mif_ld.CARRIED in extensions
 

@@ -121,7 +121,6 @@ def dump(
 def tree(
     found: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions
 ) -> tuple[dict[str, Any], list[Loss]]:
-    """Make the value of a document, and list its losses."""
     losses: list[Loss] = []
     if not options.embeddings:
         found, losses = bare(found)
@@ -155,7 +154,6 @@ def remade(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> Made:
-    """Make records of grains, with the options of an existing document."""
     if own is not None:
         document = to.hub.read([], own.envelope).document
         kept = to.kept_options(own.envelope) | _said(shape=options.shape)
@@ -183,7 +181,6 @@ def _refilled(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> dict[str, Any]:
-    """Fill an existing document with its own records and with new ones for other grains."""
     known = {one.address: one.record for one in found.records.get(to.name, ())}
     arrays: Records = {}
     for pointer, listed in own.arrays.items():
@@ -216,7 +213,6 @@ def _add(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> None:
-    """Add records that have the format already."""
     pointers = {kind: pointer for pointer, kind in to.arrays.items()}
     for one in records:
         if (pointer := pointers.get(one.kind)) is not None:
@@ -231,7 +227,6 @@ def with_vector(
     vectors: Mapping[str, Vector],
     options: BuildOptions,
 ) -> Record:
-    """Add an embedding to a record whose grain does not hold it."""
     if not options.embeddings or address not in vectors:
         return record
     return to.with_vector(record, vectors[address].data)
@@ -350,7 +345,6 @@ def _has_all(heaped: Heap) -> bool:
 
 
 def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
-    """Return the grains that stay, and a manifest with the replacements."""
     stay = [one for one in found.grains
             if one.address not in instead and one.address not in looked.beside]  # fmt: skip
     parts = [looked.grains[part] for one in stay for part in parts_of(one)]
@@ -365,7 +359,6 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
 def _vectors(
     found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: BuildOptions
 ) -> dict[str, Vector]:
-    """Return the embeddings, from their records, of grains that hold none."""
     said = {
         _name(one.kind, one.record): vector
         for one in looked.records.get(found.format, ())

@@ -36,7 +36,6 @@ _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"
 
 
 def item(grain: Grain, format: Format, owner: str | None) -> model.Memory:
-    """Convert a native grain to a memory."""
     content, used = text_of(grain, owner, format.said_by_type)
     plain = PLAIN - {"namespace"}
     rest = {name: grain[name] for name in grain if name not in used and name not in plain}
@@ -89,8 +88,6 @@ _OURS: Final = "omsgrain:"
 
 @dataclass(frozen=True, slots=True)
 class LocatedItem:
-    """An item and its origin."""
-
     item: model.Item  # the item
     format: str  # its original format
     address: str  # its grain's address; empty for a part of another record
@@ -117,12 +114,10 @@ class Heap:
     said: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def only_user(self) -> str | None:
-        """Return the only user of all grains; None if there are several."""
         users = {grain.get("user_id") for grain in self.grains.values()}
         return users.pop() if len(users) == 1 else None
 
     def envelope(self, format: str) -> dict[str, Any]:
-        """Return the envelope of a format's document; empty if there is no document."""
         found = [one for one in self.manifests if one.format == format]
         return found[0].envelope if found else {}
 
@@ -199,13 +194,11 @@ def heap(grains: Iterable[Grain]) -> Heap:
 
 
 def parts_of(grain: Grain) -> tuple[str, ...]:
-    """Return the addresses of the grains that hold parts of a large record."""
     source = Source.of(grain)
     return () if source is None else source.parts
 
 
 def born(grain: Grain, format: str, get: raw.Get) -> tuple[str, Record] | None:
-    """Return the record that a grain was in a format; None if it was none."""
     known = FORMATS.get(format)
     return None if known is None else known.record_of(grain, get)
 

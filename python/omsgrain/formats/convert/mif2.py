@@ -357,7 +357,6 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
 
 
 def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
-    """Return the arrays that are present, in document order."""
     return [pointer for pointer in _POINTERS.values() if pointer in arrays]
 
 

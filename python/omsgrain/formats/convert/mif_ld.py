@@ -128,7 +128,6 @@ def urn_of(name: str, kind: str | None) -> str:
 
 
 def kind_of_relation(name: str) -> str:
-    """Convert a relationship type of either shape to the model."""
     if name in _RELATED:
         return _RELATED[name]
     bare = name.removeprefix(f"{CARRIED}:")
@@ -317,7 +316,6 @@ _ENTITY_TYPE: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dict[str, Any]:
-    """Return a file's entries and its documents, with their counters."""
     values = [
         one["value"] if not is_memory(one) and one.keys() == {"value"} else one
         for one in arrays.get(ARRAY, ())

@@ -64,8 +64,6 @@ CHECKSUM: Final = Checksums(_EXPORT, of_counts)
 
 @dataclass(slots=True)
 class Parsed:
-    """A parsed document, not yet checked."""
-
     document: Any  # the parsed value
     layout: Layout  # its layout
     # line numbers of the records, by array pointer; only for JSON lines
@@ -82,7 +80,6 @@ class Parsed:
 
 
 def layout_of(data: bytes) -> Layout:
-    """Detect the layout of a document from its beginning."""
     if not data[:_HEAD].removeprefix(json_text.MARK).lstrip().startswith(b"{"):
         return "yaml"
     if not _HEADER.search(data, 0, _HEAD):
@@ -97,7 +94,6 @@ def layout_of(data: bytes) -> Layout:
 
 
 def looks_like_yaml(data: bytes) -> bool:
-    """Whether a text is YAML with a ``mif_version`` of 1.x."""
     return _YAML.search(data[:_HEAD]) is not None
 
 
@@ -128,7 +124,6 @@ def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
 
 
 def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
-    """Write a document as JSON lines, record by record."""
     document = json_lines.own_last(document)
     arrays = lift(document, ARRAYS)[1]
     records: Iterator[tuple[Kind, Any]] = (
@@ -276,8 +271,6 @@ def is_consent(grain: Grain) -> bool:
 
 
 class Metadata:
-    """Counts records without keeping them."""
-
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
         self._types: Counter[str] = Counter()

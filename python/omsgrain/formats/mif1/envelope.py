@@ -88,7 +88,6 @@ def seal_document(
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether a document has an ``encryption`` member; it can be invalid."""
     text = data.removeprefix(b"\xef\xbb\xbf")
     if not text.lstrip().startswith(b"{"):  # such as YAML
         return False
@@ -219,7 +218,6 @@ def _text(data: bytes) -> str:
 
 
 def _bytes(found: dict[str, Any], name: str, sizes: range, below: str = "") -> bytes:
-    """Decode a base64 member of the right length."""
     text, where = found.get(name), f"{below}/{name}"
     least, most = sizes[0], sizes[-1]
     sized = f"{least} bytes" if least == most else f"{least} to {most} bytes"

@@ -229,7 +229,6 @@ _ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
 
 
 def _layout(said: str | None) -> Layout:
-    """The layout named in a manifest; JSON if it names none."""
     for layout in get_args(Layout):
         if layout == said:
             return layout  # type: ignore[no-any-return]

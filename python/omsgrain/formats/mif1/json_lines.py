@@ -54,8 +54,6 @@ _PIECE: Final = 1 << 20
 
 
 class RecordLine(NamedTuple):
-    """A record of a line."""
-
     kind: Kind  # the kind of record
     record: Any  # the value of ``data``, unchecked
     number: int  # the line's number, counted from 1
@@ -199,7 +197,6 @@ def is_header(value: Any) -> bool:
 
 
 def write(header: Mapping[str, Any], records: Iterable[tuple[Kind, Any]]) -> Iterator[bytes]:
-    """Write JSON lines, one record at a time."""
     digest, counts = hashlib.sha256(), Counter[str]()
     aside = {name: value for name, value in header.items() if name in _OWN}
     first: dict[str, Any] = {"type": HEADER}
@@ -245,7 +242,6 @@ def header_of(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Build the document from its header and records."""
     envelope, there = lift(header, ARRAYS)
     whole = {pointer: [*there.get(pointer, ()), *array] for pointer, array in arrays.items()}
     for pointer in whole:

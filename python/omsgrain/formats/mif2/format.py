@@ -63,7 +63,6 @@ CHECKSUM: Final = Checksums("export_meta", lambda document: (of_counts(document)
 
 
 def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
-    """Say all that is wrong with a document; never raises for what the bytes are."""
     try:
         document = parsed(data, limits)
     except DocumentError as error:
@@ -81,12 +80,10 @@ def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
 
 
 def parsed(data: bytes, limits: Mif2Limits) -> Any:
-    """A document as JSON."""
     return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
 def of_dict(document: Any) -> MifDocument:
-    """Take apart what was parsed."""
     checker = Mif2Checker(FIRSTS)
     found = _apart(document, checker)
     checker.refuse()
@@ -136,7 +133,6 @@ class Mif2(VersionedMif):
     }
 
     def sniff(self, said: Said) -> bool:
-        """Whether it has a version; one that is not 1 is for the reader to refuse."""
         return said.is_object and said.version is not None and not said.is_version_1
 
     def load(
@@ -147,7 +143,6 @@ class Mif2(VersionedMif):
         limits: Mif2Limits = LIMITS,
         exact: bool = False,
     ) -> Import:
-        """Make grains of a document; a bad record is left out and listed in ``problems``."""
         read = parsed(data, limits)
         style = style_of(data, read) if exact else None
         found = of_dict(read)
@@ -155,11 +150,9 @@ class Mif2(VersionedMif):
         return self.imported(data, found, style, user_id=user_id, exact=exact)
 
     def export_name(self, id: Any) -> str | None:
-        """The id of an export, if it is short enough for a grain."""
         return short_name(id)
 
     def vector(self, item: RecordItem) -> Vector | None:
-        """The vector of a memory's embedding."""
         if item.kind != "memory" or item.of is not None:
             return None
         return vector_of(item.value.get("embeddings"))
@@ -172,7 +165,6 @@ class Mif2(VersionedMif):
         embeddings: bool = True,
         exact: bool = False,
     ) -> Dump:
-        """Make a document of grains that were one; it comes back as it was."""
         found, get = self.own(grains)
         check_exact(found, exact=exact)
         losses: list[Loss] = []
@@ -180,18 +172,15 @@ class Mif2(VersionedMif):
         return Dump(spelled(found, document, get, exact=exact), losses)
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
-        """Put grains into our place among the vendors' extensions."""
         vendors = envelope.setdefault("vendor_extensions", {})
         vendors.setdefault(CARRIED, {})["grains"] = grains
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        """The records of a document in their places."""
         return fill(envelope, arrays)
 
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        """A new document."""
         whole = fill(with_room(envelope, arrays), arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 
@@ -205,19 +194,16 @@ class Mif2(VersionedMif):
         exact: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        """The bytes of a document, spelled as the one that was loaded."""
         if own is None:
             return json_text.spell(document), []
         return spelled(own, document, get, exact=exact), []
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        """Say all that is wrong with a document."""
         return validate(data)
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        """How often a memory was read, which a vendor says of it."""
         told = envelope.get("vendor_extensions")
         for name in (SHODH, METADATA, id):
             told = told.get(name) if isinstance(told, dict) else None
@@ -228,7 +214,6 @@ class Mif2(VersionedMif):
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
-        """An export with what was found in it, and its checksum."""
         if privacy is not None:
             meta = {**document.get("export_meta", {}), "privacy": privacy}
             document = {**document, "export_meta": meta}

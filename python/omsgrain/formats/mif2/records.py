@@ -78,7 +78,6 @@ def agent_of(record: Mapping[str, Any]) -> str | None:
 
 
 def to_fields(record: Record, owner: str | None) -> Fields:
-    """The grain of a memory."""
     kind, content = record.get("memory_type", "observation"), value_text(record["content"])
     tags, agent = record.get("tags"), agent_of(record)
     if kind == "observation":
@@ -253,7 +252,6 @@ def _goal(record: Record, owner: str | None, what: str, state: str, *tags: str) 
 
 
 def todo_fields(record: Record, owner: str | None) -> Fields:
-    """The grain of a todo."""
     status = record.get("status")
     fields = _goal(record, owner, record["content"], _STATUS.get(status or "", "active"))
     if status == "cancelled":

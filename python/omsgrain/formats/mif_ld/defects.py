@@ -162,7 +162,6 @@ def code_of(keyword: str, argument: Any, own: str | None) -> str:
 
 
 def phrase(keyword: str, argument: Any) -> str:
-    """State a requirement in the words of JSON Schema validators."""
     return f"must {_phrase(keyword, argument)}"
 
 
@@ -209,8 +208,6 @@ Way = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LintFinding(Problem):
-    """A problem with a hint for its repair."""
-
     hint: str = ""  # what to do
     severity: str = "error"  # ``error`` or ``warning``
     # the value found, shortened. It is content, so `to_dict` and `repr` omit it
@@ -323,7 +320,6 @@ class Defects:
         self.more = 0
 
     def take(self, others: Defects, key: str | int | None = None) -> None:
-        """Add the defects of a part, which is under the key."""
         if key is not None:
             for one in others.found:
                 one.way.append(key)
@@ -359,7 +355,6 @@ _RELATIONS: Final = {_folded(name): name for name in RELATIONS} | {"createdby": 
 
 
 def meant(key: str, known: tuple[str, ...]) -> str | None:
-    """Return the allowed member that a key probably means; else None."""
     if len(key) > _LONGEST:
         return None
     folded = _folded(key.rpartition(":")[2])
@@ -374,7 +369,6 @@ def meant(key: str, known: tuple[str, ...]) -> str | None:
 
 
 def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
-    """Return a hint of one or two sentences for the repair."""
     value, code = defect.value, defect.code
     if code == "MIF-MISSING":
         names = defect.argument

@@ -261,7 +261,6 @@ def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
 
 
 def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:
-    """Split a file into one file for each memory."""
     if file.entry["layout"] == "markdown":
         return [file]
     made = []

@@ -60,8 +60,6 @@ _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
 
 class Sheet(NamedTuple):
-    """A parsed file."""
-
     entry: dict[str, Any]  # its entry in the manifest
     values: list[Any]  # the documents
     # the pointer of each document, and its line for the layout lines
@@ -72,7 +70,6 @@ class Sheet(NamedTuple):
 
 
 def layout_of(data: bytes) -> Layout:
-    """Detect the layout of a file from its content."""
     if markdown.is_markdown(data):
         return "markdown"
     data = data.removeprefix(json_text.MARK)
@@ -147,19 +144,16 @@ def write_file(
 
 
 def corpus(values: Sequence[Any]) -> dict[str, Any]:
-    """Return the manifest entry of a new corpus with these documents."""
     whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
     runs = [[len(list(run)), wrapper] for wrapper, run in groupby(map(_wrapper, values))]
     return {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
 
 
 def entry(layout: Layout, values: Sequence[Any]) -> dict[str, Any]:
-    """Return the manifest entry of a new file with these documents."""
     return corpus(values) if layout == "corpus" else {"layout": layout, "count": len(values)}
 
 
 def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
-    """Return a file's manifest entry without some of its documents."""
     smaller = {key: value for key, value in entry.items() if key != "text"}
     smaller["count"] = sum(stay)
     if "runs" in entry:
@@ -185,7 +179,6 @@ def _is_corpus(tree: dict[str, Any]) -> bool:
 
 
 def _array(tree: dict[str, Any]) -> str:
-    """Return the member that holds the records of a corpus."""
     return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
 
 
@@ -286,7 +279,6 @@ _PREFIXED = re.compile(r"[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*")
 
 
 def reshaped(memory: Record, shape: Shape) -> tuple[Record, list[tuple[str, str, str]]]:
-    """Convert a memory to a shape, and list its losses."""
     own = shape_of(memory)
     if own == shape:
         return memory, []
@@ -407,8 +399,6 @@ _DOCUMENT = re.compile(
 
 
 class ParsedDocuments(NamedTuple):
-    """The valid documents of a file."""
-
     entry: dict[str, Any]  # the file's entry in the manifest
     values: list[Any]  # the documents
     warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
@@ -419,7 +409,6 @@ class ParsedDocuments(NamedTuple):
 
 
 def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> ParsedDocuments:
-    """Check the documents of a file, and keep the valid ones."""
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
     dropped: list[Problem] = []

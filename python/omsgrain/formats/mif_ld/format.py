@@ -276,7 +276,6 @@ MIF_LD: Final = MifLd()
 def _entry(
     files: Sequence[dict[str, Any]], values: list[Any], layout: Layout | None
 ) -> dict[str, Any]:
-    """Return the entry of the only file, or of a corpus of all memories."""
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError(
             "the layout allows only one memory", field="/layout", found=f"{len(values)} of them"
@@ -294,7 +293,6 @@ def imported(
     user_id: str | None,
     text: bytes | None = None,
 ) -> Import:
-    """Make grains of the files' documents, and of the data around them."""
     bare, counters = apart(value for file in files for value in file.values)
     given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
     built = TABLE.to_grains(given, owner=user_id)
@@ -330,7 +328,6 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
-    """Return the manifest of the only file or directory among the grains, and its documents."""
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
@@ -352,7 +349,6 @@ def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
 def files_of(
     whole: Manifest, documents: list[Any], local: bool, losses: list[Loss]
 ) -> Iterator[ParsedDocuments]:
-    """Yield the files of a manifest with their documents."""
     at = 0
     for entry in whole.envelope.get(_FILES, ()):
         values = documents[at : at + entry["count"]]
@@ -369,7 +365,6 @@ def files_of(
 
 
 def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
-    """Convert the memories among documents to a shape."""
     if shape is None:
         return list(values)
     made = []

@@ -56,8 +56,6 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
 
 
 class Dated(NamedTuple):
-    """The members of a memory that are compared with other memories."""
-
     id: str | None  # its ``@id``
     created: str | None  # when it was created
     file: str | None = None  # the path of its file, with slashes, if it has one

@@ -35,7 +35,6 @@ def is_markdown(data: bytes) -> bool:
 
 
 def split(text: str) -> tuple[str, str] | None:
-    """Split a text into front matter and body; None without front matter."""
     text = text.removeprefix(_BOM)
     begin = _END.match(text)
     if begin is None:
@@ -127,13 +126,11 @@ def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> 
 
 
 def id_of(urn: str) -> str:
-    """Shorten an ``@id`` for front matter."""
     bare = urn.removeprefix(URN)
     return urn if not bare or bare.startswith(URN) else bare
 
 
 def urn_of(id: str) -> str:
-    """Expand an id of front matter to an ``@id``; a full URN stays."""
     return id if id.startswith(URN) else URN + id
 
 
@@ -145,7 +142,6 @@ def mirrors(document: Mapping[str, Any]) -> Record:
 
 
 def slug(name: str) -> str:
-    """Convert a name to a part of a URN."""
     return _NOT_PLAIN.sub("-", name.lower()).strip("-") or "unnamed"
 
 
@@ -164,7 +160,6 @@ _KNOWN: Final = frozenset(("id", "@id", "type", "memoryType", *FRONT_1_X))
 def read_bytes(
     data: bytes, limits: MifLdLimits = LIMITS, shape: Shape | None = None
 ) -> tuple[Record, Shape, tuple[Problem, ...]]:
-    """Read a file's bytes; return the memory, its shape and warnings."""
     bounded(data, limits.document)
     try:
         text = data.decode()
@@ -315,7 +310,6 @@ _BREAKS: Final = "\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
 
 def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple[str, str, str]]]:
-    """Write a memory as Markdown, and list its losses."""
     shape = shape or shape_of(document)
     front = _front(document, shape)
     body = [document["content"]]
@@ -400,7 +394,6 @@ def _is_plain(text: str) -> bool:
 
 
 def lost(value: Any, again: Any, way: str, form: str) -> Iterator[tuple[str, str]]:
-    """Yield the members that are lost or changed, each with the reason."""
     if isinstance(value, dict) and isinstance(again, dict):
         for name, one in value.items():
             place = f"{way}/{name}" if way else name

@@ -213,7 +213,6 @@ _MODALITIES: Final = ("image", "audio", "video")
 
 
 def is_memory(value: Any) -> bool:
-    """Whether a document is a memory that can become a grain."""
     return (
         isinstance(value, dict)
         and type_of(value) is not None

@@ -177,7 +177,6 @@ Check = Callable[[Any], "Defects | None"]
 
 @cache
 def checker(file: str, name: str = "") -> Check:
-    """Return the check of a schema."""
     return _compile(_named(file, name), file)
 
 
@@ -188,7 +187,6 @@ def _named(file: str, name: str) -> Mapping[str, Any]:
 
 
 def _compile(node: Mapping[str, Any], file: str) -> Check:
-    """Compile a schema node to a function."""
     own = node.get("x-code")
     rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
     tests = []
@@ -217,8 +215,6 @@ def _compile(node: Mapping[str, Any], file: str) -> Check:
 
 
 class _Test(NamedTuple):
-    """The test of one keyword."""
-
     good: Callable[[Any], bool]
     code: str
     keyword: str
@@ -260,7 +256,6 @@ def _only_type(test: _Test) -> type | None:
 
 
 def _each(parts: list[Check]) -> Check | None:
-    """Combine checks."""
     if len(parts) < 2:
         return parts[0] if parts else None
 

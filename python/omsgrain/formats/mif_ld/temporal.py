@@ -188,8 +188,6 @@ _EPOCH: Final = datetime(1970, 1, 1)
 
 
 class Duration(NamedTuple):
-    """A duration."""
-
     months: int  # of the calendar; a year has twelve
     seconds: Fraction  # the rest; a day has 86,400
 

@@ -91,7 +91,6 @@ def _judgement(report: Faults) -> Judgement:
 
 
 def _entity(document: Document, entity: Document, known: Known, report: Faults) -> str | None:
-    """Check the entity against its type; return the type's name if it is known."""
     name = entity.get("entity_type")
     if not isinstance(name, str):
         report.add("ENT-NONE", "/entity", "it has no entity_type")
@@ -203,7 +202,6 @@ def _relationships(
 
 
 def _admits(known: Known, ends: tuple[str, ...], kind: str | None) -> bool:
-    """Whether a relationship's end allows a type; an unknown type is allowed."""
     if kind is None or not ends or ANY in ends:
         return True
     return not set(reached(kind, known.scope.parents)).isdisjoint(ends)

@@ -202,8 +202,6 @@ class OntologyField(NamedTuple):
 
 
 class Composed(NamedTuple):
-    """All fields of a type or trait, with the inherited ones."""
-
     fields: Mapping[str, OntologyField]  # by name
     # the definitions of each conflicting field, by name
     conflicts: Mapping[str, tuple[OntologyField, ...]]
@@ -244,7 +242,6 @@ class Traits:
             self._of[name] = whole
 
     def of_trait(self, name: str) -> Composed:
-        """All fields of a trait; empty if it is unknown."""
         return self._of.get(name, _NOTHING)
 
     def of_type(self, one: EntityType) -> Composed:
@@ -394,7 +391,6 @@ class Faults:
 
 
 def integrity(scope: OntologyScope, traits: Traits, report: Faults) -> None:
-    """Find all defects between the parts of an ontology."""
     _extends(scope, report)
     _traits(scope, traits, report)
     _types(scope, traits, report)

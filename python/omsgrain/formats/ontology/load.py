@@ -46,8 +46,6 @@ Source = bytes | str | PathLike[str] | Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LoadReport:
-    """The defects of one file."""
-
     source: str  # its path; ``#`` and its index if it is not a path
     ontology: str  # the id of the ontology; empty if it has none
     problems: tuple[Problem, ...] = ()  # at most a thousand errors

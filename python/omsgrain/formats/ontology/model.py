@@ -23,8 +23,6 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Trait:
-    """Fields that several entity types share."""
-
     name: str  # its name
     ontology: str  # the id of its ontology
     pointer: str  # its JSON pointer in that ontology
@@ -89,7 +87,6 @@ class Ontology:
 
 
 def made(document: Json) -> Ontology:
-    """Return the ontology of a document."""
     head = object_of(document, "ontology")
     name, version = head.get("id"), head.get("version")
     own = name if isinstance(name, str) else ""
@@ -240,8 +237,6 @@ _P = TypeVar("_P", Trait, EntityType, Relationship)
 
 @dataclass(frozen=True, slots=True)
 class OntologyScope:
-    """An ontology and its visible parts, with those that it extends."""
-
     ontology: Ontology  # the ontology itself
     order: tuple[Ontology, ...]  # the extended ontologies, then the ontology itself
     missing: tuple[str, ...]  # ids of extended ontologies that are not loaded
@@ -262,7 +257,6 @@ class OntologyScope:
 
 
 def scope_of(own: Ontology, find: Callable[[str], Ontology | None]) -> OntologyScope:
-    """Build the scope of an ontology."""
     known: dict[str, Ontology] = {own.id: own}
     missing: dict[str, None] = {}
 
