@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An agent that remembers over MCP: a client of the official package, and our server behind it.
+"""An agent that remembers over MCP: a client of the official package and omsgrain's server.
 
     pip install '.[mcp]'
     python examples/agent.py memory.omsg
 
-The client starts `omsgrain mcp` as its own process and speaks with it over stdin and stdout. It
-finds out which tools there are, remembers, recalls, changes its mind, looks back, and forgets. The
-server is bound to one user: nothing that an agent says reaches the memory of another.
+The client starts `omsgrain mcp` as a process and talks to it over stdin and stdout. It lists the
+tools, stores memories, recalls them, replaces one, reads its history, and forgets it. The server is
+bound to one user, so an agent cannot reach the memory of another user.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
     python examples/fleet_to_parquet.py MISSIONS TABLES [--dask tcp://scheduler:8786]
 
-Each file is a task of its own: every byte is verified before anything of it is taken, and a table
-appears whole or not at all. A file that is damaged is reported and makes no table; the others do.
-Without --dask the tasks run in processes of this machine; with it on the workers of a Dask
-cluster, which must see both directories. `convert` knows neither, so Ray needs no more than
+Each file is a separate task. A task verifies every byte of its file before it writes a row, and a
+table appears complete or not at all. A damaged file is reported and makes no table; the other files
+do. Without --dask the tasks run in processes of this machine. With --dask they run on the workers of
+a Dask cluster, which must see both directories. `convert` depends on neither, so Ray needs only
 `ray.remote(convert)`.
 """
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Verify a .mg file from elsewhere before anything of it is believed.
+"""Verify a .mg file from elsewhere before you trust anything in it.
 
     python examples/foreign_mg.py mission.mg [DID]
 
-Every byte is looked at: header, index, frames, manifest, the hash at the end; of each grain its
-canonical form, its schema, its address. All that is wrong is told, not only the first. Where a
-signature lies beside the file (FILE.sig) it is checked, and with a DID it must be of that signer.
-Nothing is stored, and no grain of a file that is damaged is shown.
+The program checks every byte: header, index, frames, manifest and the hash at the end. Of each
+grain it checks the canonical form, the schema and the address. It reports all defects, not only the
+first. It checks a signature beside the file (FILE.sig); with a DID, that signer must have made it.
+It stores nothing, and shows no grain of a damaged file.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From MIF to AIMEM and back: what AIMEM cannot hold goes along, or is told as lost.
+"""From MIF to AIMEM and back: the bundle carries what AIMEM cannot hold, or reports it as lost.
 
     python examples/mif_to_aimem.py examples/garden.mif.json
 
-Each record becomes a grain, and a grain becomes a record of the other format. As it is usually
-done the grains go along whole in the bundle, beside what AIMEM can say, so the way back gives the
-same document. With `strict` they do not: the bundle has no member but those of the format, and
-each field that it has no place for is reported.
+Each record becomes a grain, and a grain becomes a record of the other format. By default the bundle
+carries the whole grains in extension members, so a conversion back gives the same document. With
+`strict` it carries none: the bundle has only members of the format, and each field without a place
+in it is reported.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person may ask for: all that is held about them, and to be erased.
+"""A person's rights: a report of all data about the person, and an erasure.
 
     python examples/person.py town.omsg
 
-What belongs to a user is sealed under a key of that user. The report opens it for the person, as
-JSON and as a .mg file. To erase is to destroy the key: then nobody can read it, in no copy of the
-store, and a backup from before shows it. What a hold keeps stays, restricted, and is named. The
-audit trail says who did it, and holds no name of the person.
+omsgrain encrypts a user's grains under a key of that user. The report decrypts them for the person,
+as JSON and as a .mg file. An erasure destroys the key. Then nobody can read the grains in any copy
+of the store; a backup from before the erasure shows it. Grains under a hold stay, restricted, and
+the report lists them. The audit trail names the actor, but not the person.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A pipeline: lines come through a queue, faster than the disk; refused ones are set aside.
+"""A pipeline: lines pass through a queue into a store; rejected lines go to a file.
 
     python examples/pipeline.py memory.omsg readings.jsonl refused.jsonl
 
-One thread reads lines and puts them into a queue that holds `WAITING` of them. Where it is full
-the reader waits: that is the back-pressure, and what bounds the memory, however long the input is.
-The other thread takes what there is, up to `BATCH` lines, and stores it in one transaction. A line
-is done (`task_done`) once it is on the disk, or in the file of refused ones with the reason; a
-reader that acknowledges messages of a broker would do that there, and not before.
+One thread reads lines and puts them into a queue that holds `WAITING` of them. When the queue is
+full, the reader waits. This back-pressure bounds the memory, however long the input is. The other
+thread takes up to `BATCH` waiting lines and stores them in one transaction. A line is done
+(`task_done`) once it is on the disk, or in the file of rejected lines with the reason. A reader of a
+broker would acknowledge messages there, and not before.
 """
 
 from __future__ import annotations

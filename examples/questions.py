@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same questions to a store of weather readings: once in SQL (DuckDB), once with Polars.
+"""Query a store of weather readings, in SQL (DuckDB) and with Polars.
 
 omsgrain demo weather.omsg          # four years of readings from Seattle, among others
 python examples/questions.py weather.omsg

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot that reads its sensors and loses power: what it has put is there when it starts again.
+"""A robot that reads its sensors and loses power: no stored reading is lost.
 
     python examples/robot.py robot.omsg
 
-The robot is a process of its own, which is killed without warning (SIGKILL) in the middle of its
-work, and started again. `put_many` returns when the readings are on the disk, and only then the
-robot counts them as kept; so nothing of what it counted may be missing. It bounds the memory that
-the store takes, and asks the store how far it had come.
+The robot is a separate process. The program kills it without warning (SIGKILL) in the middle of its
+work and starts it again. `put_many` returns when the readings are on the disk, and only then the
+robot counts them as stored. So no counted reading may be missing. The robot limits the memory of its
+store, and asks the store where to continue.
 """
 
 from __future__ import annotations
