@@ -5,8 +5,8 @@
     python examples/agent.py memory.omsg
 
 The client starts `omsgrain mcp` as a process and talks to it over stdin and stdout. It lists the
-tools, stores memories, recalls them, replaces one, reads its history, and forgets it. The server is
-bound to one user, so an agent cannot reach the memory of another user.
+tools, stores memories, recalls them, replaces one, reads its history, and forgets it. The server
+is bound to one user, so an agent cannot reach the memory of another user.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python examples/fleet_to_parquet.py MISSIONS TABLES [--dask tcp://scheduler:8786]
 
 Each file is a separate task. A task verifies every byte of its file before it writes a row, and a
-table appears complete or not at all. A damaged file is reported and makes no table; the other files
-do. Without --dask the tasks run in processes of this machine. With --dask they run on the workers of
-a Dask cluster, which must see both directories. `convert` depends on neither, so Ray needs only
-`ray.remote(convert)`.
+table appears complete or not at all. A damaged file is reported and makes no table; the other
+files do. Without --dask the tasks run in processes of this machine. With --dask they run on the
+workers of a Dask cluster, which must see both directories. `convert` depends on neither, so Ray
+needs only `ray.remote(convert)`.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     python examples/foreign_mg.py mission.mg [DID]
 
 The program checks every byte: header, index, frames, manifest and the hash at the end. Of each
-grain it checks the canonical form, the schema and the address. It reports all defects, not only the
-first. It checks a signature beside the file (FILE.sig); with a DID, that signer must have made it.
-It stores nothing, and shows no grain of a damaged file.
+grain it checks the canonical form, the schema and the address. It reports all defects, not only
+the first. It checks a signature beside the file (FILE.sig); with a DID, that signer must have
+made it. It stores nothing, and shows no grain of a damaged file.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
     python examples/mif_to_aimem.py examples/garden.mif.json
 
-Each record becomes a grain, and a grain becomes a record of the other format. By default the bundle
-carries the whole grains in extension members, so a conversion back gives the same document. With
-`strict` it carries none: the bundle has only members of the format, and each field without a place
-in it is reported.
+Each record becomes a grain, and a grain becomes a record of the other format. By default the
+bundle carries the whole grains in extension members, so a conversion back gives the same
+document. With `strict` it carries none: the bundle has only members of the format, and each field
+without a place in it is reported.
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
     python examples/person.py town.omsg
 
-omsgrain encrypts a user's grains under a key of that user. The report decrypts them for the person,
-as JSON and as a .mg file. An erasure destroys the key. Then nobody can read the grains in any copy
-of the store; a backup from before the erasure shows it. Grains under a hold stay, restricted, and
-the report lists them. The audit trail names the actor, but not the person.
+omsgrain encrypts a user's grains under a key of that user. The report decrypts them for the
+person, as JSON and as a .mg file. An erasure destroys the key. Then nobody can read the grains in
+any copy of the store; a backup from before the erasure shows it. Grains under a hold stay,
+restricted, and the report lists them. The audit trail names the actor, but not the person.
 """
 
 from __future__ import annotations

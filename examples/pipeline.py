@@ -6,8 +6,8 @@
 One thread reads lines and puts them into a queue that holds `WAITING` of them. When the queue is
 full, the reader waits. This back-pressure bounds the memory, however long the input is. The other
 thread takes up to `BATCH` waiting lines and stores them in one transaction. A line is done
-(`task_done`) once it is on the disk, or in the file of rejected lines with the reason. A reader of a
-broker would acknowledge messages there, and not before.
+(`task_done`) once it is on the disk, or in the file of rejected lines with the reason. A reader
+of a broker would acknowledge messages there, and not before.
 """
 
 from __future__ import annotations

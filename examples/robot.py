@@ -3,10 +3,10 @@
 
     python examples/robot.py robot.omsg
 
-The robot is a separate process. The program kills it without warning (SIGKILL) in the middle of its
-work and starts it again. `put_many` returns when the readings are on the disk, and only then the
-robot counts them as stored. So no counted reading may be missing. The robot limits the memory of its
-store, and asks the store where to continue.
+The robot is a separate process. The program kills it without warning (SIGKILL) in the middle of
+its work and starts it again. `put_many` returns when the readings are on the disk, and only then
+the robot counts them as stored. So no counted reading may be missing. The robot limits the memory
+of its store, and asks the store where to continue.
 """
 
 from __future__ import annotations
