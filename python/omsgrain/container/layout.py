@@ -272,7 +272,6 @@ def likely_after(length: int, most: int) -> int:
 def measure(
     codec: int, data: bytes | mmap, start: int, end: int, *, likely: int
 ) -> tuple[int, int] | None:
-    """Measure the frame that begins at an offset."""
     window = likely
     while True:
         window = min(window, _LONGEST)
@@ -473,7 +472,6 @@ def located(part: Part, number: int | None, start: int = 0) -> Iterator[None]:
 
 @contextmanager
 def plain_errors() -> Iterator[None]:
-    """Raise the error of a problem."""
     try:
         yield
     except BrokenContainer as broken:

@@ -51,26 +51,21 @@ DIGEST = 32
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Some grains."""
-
     data: bytes  # their bytes
     sizes: array[int]  # the size of each; type code "I"
     digests: bytes | None = None  # their addresses, 32 bytes each, if they are known
 
     @classmethod
     def of(cls, grains: list[bytes]) -> Block:
-        """Join grains."""
         return cls(b"".join(grains), array("I", map(len, grains)))
 
     def __len__(self) -> int:
         return len(self.sizes)
 
     def grains(self) -> list[bytes]:
-        """Return the grains as a list."""
         return _core.split_block(self.data, self.sizes.tobytes())
 
     def cut(self, count: int) -> tuple[Block, Block]:
-        """Split off the first `count` grains."""
         at, known = sum(self.sizes[:count]), self.digests
         return (
             Block(self.data[:at], self.sizes[:count], known and known[: count * DIGEST]),
@@ -79,7 +74,6 @@ class Block:
 
 
 def digest(digests: bytes, number: int) -> bytes:
-    """Return one of many digests."""
     return digests[number * DIGEST : (number + 1) * DIGEST]
 
 
@@ -132,7 +126,6 @@ class PlainRegion:
         self._limit = limit
 
     def find(self, position: int) -> int:
-        """Return the known end of the grains."""
         return self._limit
 
     def read(self, start: int, end: int) -> bytes:
@@ -161,7 +154,6 @@ class _Long:
         self._at = 0  # of the decompressed frame
 
     def measure(self, most: int) -> tuple[int, int]:
-        """Return its length, compressed and decompressed."""
         while self._next():
             if self._at > most:
                 raise TooLargeError(
@@ -305,7 +297,6 @@ class Frames:
         return self._starts[number + 1] if number + 1 < len(self._starts) else _LONGEST
 
     def forget(self) -> None:
-        """Empty the cache of frames."""
         self._unpack.cache_clear()
         self._long.update(dict.fromkeys(self._long))
 
@@ -315,8 +306,6 @@ _TWO = Struct(">II")
 
 
 class Inside:
-    """The parts of a memory-mapped container."""
-
     def __init__(self, file: mmap, header: ContainerHeader) -> None:
         self._file = file
         self.header = header  # its first 16 bytes
@@ -330,18 +319,15 @@ class Inside:
 
     @property
     def data(self) -> mmap:
-        """The bytes of the file."""
         if self._file.closed:
             raise StoreError("the container is closed")
         return self._file
 
     def close(self) -> None:
-        """Close the file."""
         self._region.forget()
         self._file.close()
 
     def get(self, number: int) -> bytes:
-        """Return one grain."""
         header = self.header
         if not header.packed and number + 1 < header.count:
             start, end = _TWO.unpack_from(self.data, HEADER_SIZE + ENTRY_SIZE * number)

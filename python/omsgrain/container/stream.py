@@ -143,7 +143,6 @@ class Unpacked:
             raise CorruptError("bytes follow the end mark of the stream", offset=self._at)
 
     def exactly(self, size: int) -> bytes:
-        """Return exactly that many bytes."""
         found = bytearray()
         while len(found) < size:
             piece = self.read(size - len(found))

@@ -111,7 +111,6 @@ def verify(
 
 
 def verify_open(container: Container, errors: OnError) -> ContainerReport:
-    """See `Container.verify`."""
     check = _Check(container.inside, stops(errors))
     try:
         with check.hashing:
@@ -131,8 +130,6 @@ def check_footer(container: Container) -> None:
 
 
 class _Check:
-    """The state of one verification."""
-
     def __init__(self, inside: Inside, stop: bool) -> None:
         self._inside = inside
         self._stop = stop
@@ -156,7 +153,6 @@ class _Check:
             raise _Enough
 
     def grains(self) -> None:
-        """Check index, frames and grains."""
         try:
             self._missing = set(map(bytes.fromhex, self._inside.states))
         except BrokenContainer:

@@ -68,7 +68,6 @@ class Hashing:
         self._failed: BaseException | None = None
 
     def add(self, piece: bytes) -> None:
-        """Hash a piece, now or soon."""
         self._size += len(piece)
         if self._thread is None:
             if self._size < _ALONE:
@@ -88,7 +87,6 @@ class Hashing:
                 self._failed, self._given_up = error, True
 
     def digest(self) -> bytes:
-        """Return the hash of all pieces."""
         self._end()
         if self._failed is not None:
             raise self._failed
@@ -174,7 +172,6 @@ class ExportFiles:
                 path.unlink(missing_ok=True)
 
     def add(self, block: Block) -> None:
-        """Add grains."""
         listed = self._listed_in(block)
         self._missing.difference_update(listed.values())
         self.grains += len(block)
@@ -230,7 +227,6 @@ class ExportFiles:
             )
 
     def add_all(self, blocks: Iterable[Block]) -> None:
-        """Add all grains."""
         for block in blocks:
             self.add(block)
 
@@ -265,8 +261,6 @@ def _room(max_bytes: int, codec: int) -> int:
 
 
 class _Part:
-    """One unfinished file."""
-
     def __init__(self, spool: IO[bytes], frame: IO[bytes] | None, codec: int) -> None:
         _empty(spool)
         self._spool = spool
@@ -281,7 +275,6 @@ class _Part:
 
     @property
     def empty(self) -> bool:
-        """Whether there are no grains yet."""
         return not self._sizes
 
     def add(self, block: Block, listed: set[str], cost: int) -> None:
@@ -342,7 +335,6 @@ class _Part:
     def _pieces(
         self, header: ContainerHeader, region: IO[bytes], manifest: bytes
     ) -> Iterator[bytes]:
-        """Yield all bytes before the footer."""
         yield header.pack()
         at = header.first_offset
         for i in range(0, len(self._sizes), _BLOCK):
@@ -481,8 +473,6 @@ def _check_codec(codec: Codec) -> None:
 
 
 class _BlockFilter:
-    """Checks grains and leaves out duplicates."""
-
     def __init__(self, check: bool, dedupe: bool) -> None:
         self._check = check
         self._dedupe = dedupe

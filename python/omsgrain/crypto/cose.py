@@ -67,7 +67,6 @@ class Sign1:
     def check(
         self, payload: bytes | memoryview, external_aad: bytes, resolver: Resolver | None
     ) -> PublicKey:
-        """Verify the signature over a payload."""
         key = resolve(self.kid, resolver)
         data = to_be_signed(self.protected, external_aad, payload)
         verify(key, self.alg, self.signature, data)
@@ -87,13 +86,11 @@ def pieces_to_be_signed(protected: bytes, external_aad: bytes, payload: Pieces) 
 
 
 def _before(protected: bytes, external_aad: bytes, size: int) -> bytes:
-    """Return the Sig_structure up to the payload."""
     parts = (_head(len(protected)), protected, _head(len(external_aad)), external_aad, _head(size))
     return b"\x84\x6aSignature1" + b"".join(parts)
 
 
 def _head(size: int) -> bytes:
-    """Return the head of a byte string."""
     if size < 24:
         return bytes((0x40 | size,))
     width = next(n for n in (1, 2, 4, 8) if size < 1 << 8 * n)
@@ -110,7 +107,6 @@ def write(
     external_aad: bytes = b"",
     kid: str | None = None,
 ) -> bytes:
-    """Sign a payload."""
     from pycose import headers
     from pycose.algorithms import EdDSA, Es256
     from pycose.messages.sign1message import Sign1Message
@@ -342,7 +338,6 @@ def sign(grain: Grain | bytes, signer: Signer, *, iat: int | None = None) -> byt
 
 
 def issued(iat: int | None, default: int | None) -> int | None:
-    """Check the time of a signature."""
     if iat is None:
         return default
     if type(iat) is not int or not 0 <= iat <= _MAX_TIME:

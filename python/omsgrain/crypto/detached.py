@@ -195,7 +195,6 @@ SUFFIX = ".sig"
 
 
 def signature_path(path: str | Path) -> Path:
-    """Return the path of a file's signature."""
     path = Path(path)
     return path.with_name(path.name + SUFFIX)
 

@@ -100,7 +100,6 @@ class WebResolver:
 
 
 def document_url(did: Did) -> str:
-    """Return the URL of a did:web's document."""
     host, *path = did.id.split(":")
     match = _HOST.fullmatch(host)
     if did.method != "web" or match is None or not all(map(_SEGMENT.fullmatch, path)):

@@ -61,7 +61,6 @@ class LocalMaster:
         self._cipher = AESGCM(key)
 
     def wrap(self, secret: bytes) -> bytes:
-        """Encrypt a secret."""
         nonce = os.urandom(NONCE)
         return nonce + self._cipher.encrypt(nonce, secret, _AAD)
 
@@ -166,7 +165,6 @@ def wrap(master: Master, secret: bytes) -> bytes:
 
 
 def unwrap(master: Master, wrapped: bytes) -> bytes:
-    """Unwrap a secret."""
     return _ask(master.unwrap, wrapped)
 
 

@@ -161,7 +161,6 @@ def read_at(handle: int, size: int, offset: int) -> bytes:
 
 
 def write_at(handle: int, data: bytes, offset: int) -> None:
-    """Write all of the data."""
     while data:
         if hasattr(os, "pwrite"):
             done = os.pwrite(handle, data, offset)

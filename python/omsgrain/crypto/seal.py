@@ -172,7 +172,6 @@ class Sealer:
         return nonce + self._cipher.encrypt(nonce, data, aad)
 
     def unseal_vector(self, data: bytes, aad: bytes) -> bytes:
-        """Unseal a vector."""
         if len(data) < NONCE + TAG:
             raise CorruptError(
                 "too short for a sealed vector",
@@ -247,7 +246,6 @@ def _key(key: bytes) -> bytes:
 
 
 def see_address(blob: bytes, address: str) -> None:
-    """Check that bytes have an address."""
     found = hashlib.sha256(blob)
     if not hmac.compare_digest(found.digest(), _core.parse_address(address)):
         raise IntegrityError(

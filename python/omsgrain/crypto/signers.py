@@ -99,7 +99,6 @@ def save_private(key: PrivateKey, path: str | Path, format: Format = "pem") -> N
 
 
 def dumps_private(key: PrivateKey, format: Format = "pem") -> bytes:
-    """Return the bytes of a key file."""
     if format == "pem":
         return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     if format not in ("jwk", "cose"):
@@ -477,7 +476,6 @@ class NamedKey:
 
 
 def load_public(path: str | Path, resolver: Resolver | None = None) -> list[NamedKey]:
-    """Read the public keys of a file."""
     return loads_public(private_file.read_key(path, _LIMIT, private=False), resolver)
 
 

@@ -39,7 +39,6 @@ _METHODS = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 
 def application(service: HttpService, log: Log) -> Starlette:
-    """Make the ASGI application of a server."""
     by_path = groupby(sorted(ROUTES, key=lambda route: route.path), lambda route: route.path)
     paths = [
         Path(path, _Resource(service, path, {route.method: route for route in routes}))
@@ -170,8 +169,6 @@ def _without_body(send: Send) -> Send:
 
 @dataclass(slots=True)
 class _RequestLog:
-    """The facts about a response for the log."""
-
     status: int | None = None
     size: int = 0
     length: int | None = None
@@ -194,7 +191,6 @@ class AccessLog:
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

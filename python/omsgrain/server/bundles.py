@@ -145,12 +145,10 @@ class _Watched:
         return next(self._file)
 
     def readline(self, size: int = -1) -> bytes:
-        """Read a line."""
         self._flag.check()
         return self._file.readline(size)
 
     def read(self, size: int = -1) -> bytes:
-        """Read some bytes."""
         self._flag.check()
         return self._file.read(size)
 

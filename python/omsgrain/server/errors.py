@@ -146,7 +146,6 @@ def _about(rule: str) -> tuple[str, str]:
 
 
 def answer(refusal: HttpRefusal) -> Response:
-    """Make the response of a refusal."""
     rule = refusal.rule
     type_, title = _about(rule)
     body: dict[str, Any] = {

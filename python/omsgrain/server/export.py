@@ -17,11 +17,10 @@ import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from itertools import chain
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, Any, Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -37,11 +36,7 @@ from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.interchange.export import AimemExportReport
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.request import BUNDLE, CODE, LINES, RequestContext, is_gone, weights
-from omsgrain.server.service import Flag, ServerOptions, Stopped
-
-if TYPE_CHECKING:
-    from omsgrain.store import GrainStore
-
+from omsgrain.server.service import Flag, Stopped
 
 PRODUCERS: Final = "aimem-producers"
 """Header: the producers in an export."""
@@ -98,7 +93,7 @@ async def export_lines(call: RequestContext) -> Response:
         async with AsyncExitStack() as work:
             flag = await work.enter_async_context(call.working())
             async with _stopping(call, flag):
-                lines, headers = await service.step(flag, partial(_lines, call, asked, flag))
+                lines, headers = await service.step(flag, partial(lines_of, call, asked, flag))
                 work.push_async_callback(service.step, flag, lines.close)
                 most = PIECE if options.signer is None else options.signed
                 making = partial(spooled, lines, most)
@@ -119,65 +114,39 @@ async def export_lines(call: RequestContext) -> Response:
         return await _stream(call, LINES, headers, held, check, _pieces(call, sent))
 
 
-@dataclass(frozen=True, slots=True)
-class BundleRequest:
-    """The parameters of an export.
-
-    Attributes:
-        scope: FULL, DNA_ONLY or SINCE.
-        since: With SINCE, the least created_at.
-        include_embeddings: Include vectors.
-        embedding_model: Only vectors of this model.
-        embedding_dim: Refuse vectors of another length.
-        producer: Only grains of this producer.
-    """
-
-    scope: str
-    since: str | None
-    include_embeddings: bool
-    embedding_model: str | None
-    embedding_dim: int | None
-    producer: str | None
-
-
-def wanted(given: Mapping[str, Any]) -> BundleRequest:
-    """Check the parameters of an export together."""
-    asked = BundleRequest(**given)
-    if asked.scope != "SINCE":
-        asked = replace(asked, since=None)
-    aimem_export.BundleOptions(scope=asked.scope, since=asked.since)  # checks both
-    if asked.embedding_model is not None and not asked.include_embeddings:
+def wanted(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the parameters of an export together; ``since`` counts only with its scope."""
+    asked = dict(given)
+    if asked["scope"] != "SINCE":
+        asked["since"] = None
+    aimem_export.BundleOptions(scope=asked["scope"], since=asked["since"])  # checks both
+    if asked["embedding_model"] is not None and not asked["include_embeddings"]:
         raise HttpRefusal("invalid_parameter", "embedding_model needs include_embeddings=true")
     return asked
 
 
 def lines_of(
-    store: GrainStore,
-    tenant: str,
-    actor: str,
-    asked: BundleRequest,
-    options: ServerOptions,
-    flag: Flag,
-) -> tuple[Iterator[bytes], dict[str, str]]:
+    call: RequestContext, asked: dict[str, Any], flag: Flag
+) -> tuple[Generator[bytes, None, None], dict[str, str]]:
     """Return the lines of an export, and its headers.
 
     Without a producer the bundle has the grains of all producers; a header names them.
     """
-    report = AimemExportReport()
+    options, report = call.service.options, AimemExportReport()
     try:
         pieces = export_stream(
-            store,
-            tenant,
-            actor=actor,
+            call.service.stores.main,
+            call.tenant,
+            actor=call.actor,
             report=report,
             alive=flag.check,
-            scope=asked.scope,
-            since=asked.since,
+            scope=asked["scope"],
+            since=asked["since"],
             producer=options.producer,
-            only_producer=asked.producer,
-            together=asked.producer is None,
-            include_embeddings=asked.include_embeddings,
-            embedding_model=asked.embedding_model,
+            only_producer=asked["producer"],
+            together=asked["producer"] is None,
+            include_embeddings=asked["include_embeddings"],
+            embedding_model=asked["embedding_model"],
             purpose=options.purpose,
         )
     except (UnsupportedError, SchemaError, KeyMissingError) as error:
@@ -188,17 +157,19 @@ def lines_of(
             raise
         kept = f"the rule {error.rule} forbids the export"
         raise HttpRefusal("refused_by_policy", kept, code=error.code) from None
-    if asked.embedding_dim is not None:
+    if asked["embedding_dim"] is not None:
         first = next(pieces)
         found = json.loads(first.partition(b"\n")[0]).get("embedding_dim")
-        if found not in (None, asked.embedding_dim):
+        if found not in (None, asked["embedding_dim"]):
             raise HttpRefusal("invalid_parameter", f"embedding_dim: expected {found}")
         pieces = chain((first,), pieces)
     headers = {PRODUCERS: ", ".join((report.named or report.producers)[:_TOLD])}
     if report.withheld:
         headers[WITHHELD] = "; ".join(f"{n}, {reason}" for reason, n in report.withheld.items())
     headers |= _counts(LOST, report.lost_fields) | _counts(ADDED, report.added_fields)
-    return pieces, headers
+    if call.given["since"] is not None and asked["since"] is None:
+        headers[_IGNORED] = "since"
+    return _watched(pieces, flag), headers
 
 
 def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
@@ -211,7 +182,7 @@ def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
     return {name: "; ".join(f"{n}, {field}" for field, n in shown.items())} if shown else {}
 
 
-def watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
+def _watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
     """Yield the same pieces, until the work must stop."""
     for piece in pieces:
         flag.check()
@@ -270,22 +241,10 @@ def _head(media: str) -> Response:
     return response
 
 
-def _lines(
-    call: RequestContext, asked: BundleRequest, flag: Flag
-) -> tuple[Generator[bytes, None, None], dict[str, str]]:
-    """Return the lines of an export, and its headers."""
-    lines, headers = lines_of(
-        call.service.stores.main, call.tenant, call.actor, asked, call.service.options, flag
-    )
-    if call.given["since"] is not None and asked.since is None:
-        headers[_IGNORED] = "since"
-    return watched(lines, flag), headers
-
-
 def _document(
-    call: RequestContext, asked: BundleRequest, flag: Flag
+    call: RequestContext, asked: dict[str, Any], flag: Flag
 ) -> tuple[IO[bytes], int, dict[str, str]]:
-    lines, headers = _lines(call, asked, flag)
+    lines, headers = lines_of(call, asked, flag)
     with closing(lines):
         file, size, _ = spooled(as_document(lines))
     return file, size, headers
@@ -320,28 +279,26 @@ def _read(file: IO[bytes], flag: Flag) -> Iterator[bytes]:
 
 
 def _packs(call: RequestContext) -> bool:
-    """Whether the client accepts gzip."""
     asked = weights(call.headers, "accept-encoding")
     return asked.get("gzip", asked.get("*", 0)) > 0
 
 
 async def _signed(call: RequestContext, size: int, text: Callable[[], bytes]) -> dict[str, str]:
+    """Return the header with the signature of the server; none without a signer."""
     options = call.service.options
     if options.signer is None:
         return {}
     if size > options.signed:
         return dict(LEFT_OUT)
+    signer = options.signer
+
+    def work() -> dict[str, str]:
+        made = signature.sign_bundle(text(), signer, iat=int(time.time()))
+        return {signature.HEADER.lower(): signature.to_header(made)}
+
     # Not within the place of the export: a request that waits for a second place can deadlock.
     async with call.working(large=size > options.large) as flag:
-        return await call.service.step(flag, partial(signed, text, options))
-
-
-def signed(text: Callable[[], bytes], options: ServerOptions) -> dict[str, str]:
-    """Return the header with the signature of the server; none without a signer."""
-    if options.signer is None:
-        return {}
-    made = signature.sign_bundle(text(), options.signer, iat=int(time.time()))
-    return {signature.HEADER.lower(): signature.to_header(made)}
+        return await call.service.step(flag, work)
 
 
 def _text(file: IO[bytes]) -> bytes:
@@ -362,7 +319,6 @@ async def _stream(
     check: Callable[[], Awaitable[None]],
     pieces: AsyncIterator[bytes],
 ) -> Response:
-    """Make the response, which takes over the held resources."""
     try:
         await check()
     except Stopped:  # later the response can only be cut short
@@ -458,7 +414,6 @@ class Stream(Response):
         self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
         async with self._held:
             watching = asyncio.ensure_future(is_gone(receive))
             sending = asyncio.ensure_future(self._send(send))

@@ -95,13 +95,8 @@ async def put(call: RequestContext) -> Response:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # they are meant for authors of code
                 report = store.put_many(items)
-            return as_json(
-                {
-                    "addresses": report.addresses,
-                    "stored": report.stored,
-                    "duplicates": report.duplicates,
-                }
-            )
+            names = ("addresses", "stored", "duplicates")
+            return as_json({name: getattr(report, name) for name in names})
 
         return await call.do(work, file)
 
@@ -328,28 +323,28 @@ async def verify(call: RequestContext) -> Response:
             return as_json(
                 {"ok": good, "problems": problems, "total": verdict.total, "warnings": warned}
             )
-        if call.media == BLOB:
-            try:
-                og.verify(data)
-            except OmsError as error:
-                return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
-            return as_json({"ok": True, "content_address": og.address(data), "problems": []})
-        address = _asked(data)
+        asked = None if call.media == BLOB else _asked(data)
         try:
-            grain = theirs(store, address, tenant)
-            og.verify(grain.blob)
+            if asked is None:
+                og.verify(data)
+                address = og.address(data)
+            else:
+                grain = theirs(store, asked, tenant)
+                og.verify(grain.blob)
+                address = grain.address
         except NotFoundError:
             raise
         except OmsError as error:
-            return as_json({"ok": False, "problems": [_problem(error)], "total": 1})
-        return as_json({"ok": True, "content_address": grain.address, "problems": []})
+            values = {"code": error.code, "rule": error.rule, "pointer": error.field}
+            problem = values | {"message": error.message}
+            return as_json({"ok": False, "problems": [problem], "total": 1})
+        return as_json({"ok": True, "content_address": address, "problems": []})
 
     with await call.body(options.document) as file:
         return await call.do(lambda flag: work(file.read(), flag), file)
 
 
 def _asked(data: bytes) -> str:
-    """Return the address in a body."""
     value = parse(data, most=_QUESTION, depth=8)
     if not isinstance(value, dict) or value.keys() != {"address"}:
         raise HttpRefusal("invalid_type", 'expected {"address": ...}', status=422)
@@ -358,11 +353,6 @@ def _asked(data: bytes) -> str:
         raise HttpRefusal("invalid_type", "expected a string", pointer="/address", status=422)
     _core.parse_address(address)
     return address
-
-
-def _problem(error: OmsError) -> dict[str, Any]:
-    values = {"code": error.code, "rule": error.rule, "pointer": error.field}
-    return values | {"message": error.message}
 
 
 async def changes(call: RequestContext) -> Response:

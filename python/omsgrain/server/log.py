@@ -16,14 +16,11 @@ Format = Literal["text", "json"]
 
 
 class Log:
-    """Writes the lines."""
-
     def __init__(self, form: Format = "text", stream: TextIO | None = None) -> None:
         self._json = form == "json"
         self._stream = stream
 
     def write(self, event: str, **values: Any) -> None:
-        """Write a line."""
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         if self._json:
             line = json.dumps({"time": now, "event": event, **values})
@@ -38,7 +35,6 @@ class Log:
             pass  # the log cannot be written; the server continues
 
     def defect(self, error: BaseException, request: str) -> None:
-        """Log an unexpected error."""
         frames = traceback.extract_tb(error.__traceback__)
         ours = [f for f in frames if "omsgrain" in f.filename] or list(frames)
         place = None

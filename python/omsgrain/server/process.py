@@ -66,7 +66,6 @@ class Listening:
             )
 
     def url(self, port: int) -> str:
-        """Return the URL of the server."""
         scheme = "http" if self.certificate is None else "https"
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}://{host}:{port}"
@@ -99,7 +98,6 @@ def _serve(
     ready: Callable[[], None],
     bound: socket.socket,
 ) -> None:
-    """Serve in this process."""
     service = HttpService(stores, options)
     try:
         config = uvicorn.Config(
@@ -145,7 +143,6 @@ class _Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Handle SIGTERM and SIGINT while it serves."""
         before: dict[signal.Signals, Any] = {}
         try:
             for handled in (signal.SIGTERM, signal.SIGINT):
@@ -166,7 +163,6 @@ class _Server(uvicorn.Server):
         loop.call_later(self._grace, self._service.cut)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Listen, and report it."""
         self._loop = asyncio.get_running_loop()
         await super().startup(sockets)
         self._ready()
@@ -174,7 +170,6 @@ class _Server(uvicorn.Server):
 
 @contextmanager
 def bound_socket(listening: Listening) -> Generator[socket.socket, None, None]:
-    """Yield a listening socket."""
     try:
         family, _, _, _, address = socket.getaddrinfo(
             listening.host, listening.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -212,12 +207,10 @@ class WatchedConnection(H11Protocol):
     _seen: tuple[Any, int] | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start checking."""
         super().connection_made(transport)
         self._look = self.loop.call_later(self.patience, self.look)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop checking."""
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)
@@ -266,7 +259,6 @@ class WatchedConnection(H11Protocol):
 
 
 def patient(seconds: float) -> type[WatchedConnection]:
-    """Return the connection class with this patience."""
 
     class Patient(WatchedConnection):
         patience = seconds

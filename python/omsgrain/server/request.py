@@ -86,7 +86,6 @@ class RequestContext:
 
     @property
     def tenant(self) -> str:
-        """Return the tenant of the token."""
         assert self.token is not None and self.token.tenant is not None, (
             "the route requires a tenant"
         )
@@ -94,7 +93,6 @@ class RequestContext:
 
     @property
     def actor(self) -> str:
-        """Return the actor for the audit trail."""
         return f"token:{self._who}"
 
     @property
@@ -157,13 +155,11 @@ def size_of(file: IO[bytes]) -> int:
 
 
 async def is_gone(receive: Receive) -> None:
-    """Return when the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Make a JSON response."""
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     return Response(data, status, headers, media_type="application/json")
 
@@ -232,7 +228,6 @@ class Parameter:
 
 
 def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:
-    """Read the query string of a request."""
     table = {one.name: one for one in known}
     found: dict[str, Any] = {}
     for part in query.split(b"&"):
@@ -338,7 +333,6 @@ class Body:
         self.over = False
 
     async def __call__(self) -> Message:
-        """Receive the next message."""
         message = await self._receive()
         if message["type"] != "http.request" or not message.get("more_body", False):
             self.over = True
@@ -455,7 +449,6 @@ class _Sink:
         self._begun = False
 
     def write(self, data: bytes) -> None:
-        """Write the next bytes."""
         self._came += len(data)
         if self._unpacker is None:
             self._put(data)
@@ -476,7 +469,6 @@ class _Sink:
             data = self._unpacker.unconsumed_tail or self._unpacker.unused_data
 
     def finish(self) -> IO[bytes]:
-        """Return the file, at its beginning."""
         if self._unpacker is not None and self._begun:
             while not self._unpacker.eof:
                 # The decompressor holds bytes back until a call returns none.

@@ -94,7 +94,6 @@ class ServerOptions:
 
 
 def check_producer(producer: str) -> None:
-    """Refuse an invalid namespace of bundles."""
     if not is_producer(producer):
         raise SchemaError(
             "invalid name of a producer", field="/producer", expected="1 to 63 of a-z, 0-9, -"
@@ -129,7 +128,6 @@ class Stores:
         return local if whole else ScopedPeer(local, store, token.namespaces)
 
     def close(self) -> None:
-        """Close all handles."""
         for store in (self.main, *self._by_actor.values()):
             store.close()
 
@@ -152,7 +150,6 @@ class FairSemaphore:
 
     @property
     def waiting(self) -> int:
-        """Return the number of waiting requests."""
         return len(self._queue)
 
     @asynccontextmanager
@@ -288,18 +285,14 @@ class Flag:
         self._set = False
 
     def set(self) -> None:
-        """Ask the work to stop."""
         self._set = True
 
     def check(self) -> None:
-        """Raise ``Stopped`` if the work must stop."""
         if self._set:
             raise Stopped
 
 
 class HttpService:
-    """The service that all requests share."""
-
     def __init__(self, stores: Stores, options: ServerOptions) -> None:
         self.stores = stores
         self.tokens: Tokens = stores.tokens
@@ -388,7 +381,6 @@ class HttpService:
         return await self.quick(partial(erasures, self.stores.main, tenant))
 
     def check_running(self) -> None:
-        """Refuse requests while the server stops."""
         if self._stopping:
             raise self._refusal()
 

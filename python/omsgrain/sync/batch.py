@@ -132,10 +132,13 @@ def changes(
         else:
             done = at
         at = done
-    until = None if at == since.seq else Position(at, reconcile.mark_at(reader, at))
-    taken = reconcile.seen(reader, hello.store, hello.namespaces) if hello.store else None
-    more, rest = at < last, making.rest
-    return making.batch(own, hello, until=until, taken=taken, rest=rest, more=more)
+    return replace(
+        making.batch(own, hello),
+        until=None if at == since.seq else Position(at, reconcile.mark_at(reader, at)),
+        taken=reconcile.seen(reader, hello.store, hello.namespaces) if hello.store else None,
+        rest=making.rest,
+        more=at < last,
+    )
 
 
 def items(
@@ -169,7 +172,7 @@ def items(
             making.holds(seq, int.from_bytes(key[KEY:], "big"))
     # The comparison of states finds the rest of a grain's state.
     pieces = () if space in ("grains", "signatures") else making.rest
-    return making.batch(own, hello, rest=(*rest, *pieces))
+    return replace(making.batch(own, hello), rest=(*rest, *pieces))
 
 
 def _rows(
@@ -202,15 +205,12 @@ def _rows(
 
 
 def _page(reader: Reader, chosen: Sequence[int], after: int) -> list[tuple[int, bytes]]:
-    """Return the next of the chosen grains."""
     start = bisect_right(chosen, after)
     blobs = ((seq, reader.blob_at(seq)) for seq in chosen[start : start + PAGE_GRAINS])
     return [(seq, blob) for seq, blob in blobs if blob is not None]
 
 
 class _BatchMaker:
-    """Makes a batch from one snapshot."""
-
     def __init__(
         self,
         reader: Reader,
@@ -234,7 +234,6 @@ class _BatchMaker:
 
     @property
     def is_full(self) -> bool:
-        """Whether the batch is full."""
         count = len(self._met) + len(self._states) + len(self._rest)
         return self._bytes >= self._size or self._has_states or count >= _MOST_GIVEN
 
@@ -291,11 +290,9 @@ class _BatchMaker:
         kind, seq, _ = event_of(row)
         if kind in (DELETED, EMBEDDED):
             return
-        if kind == RESTRICTED and self._purpose not in _OWN:
-            self.grain(
-                seq, self._reader.blob_at(seq) or b""
-            )  # the restriction may have withheld it
         blob = self._reader.blob_at(seq) or b""
+        if kind == RESTRICTED and self._purpose not in _OWN:
+            self.grain(seq, blob)  # the restriction may have withheld it
         if kind == SIGNED and blob and blob[1] & SIGNED_BIT:  # encrypted signatures are not sent
             self.grain(seq, blob)
         self.state(seq)
@@ -306,32 +303,16 @@ class _BatchMaker:
             self._add(state, start)
 
     def holds(self, seq: int, start: int = 0) -> None:
-        """Add the holds of a grain."""
         if (state := self._state_at(seq)) is not None and state.holds:
             self._add(GrainState(state.address, holds=state.holds), start)
 
-    def batch(
-        self,
-        own: bytes,
-        hello: Hello,
-        *,
-        until: Position | None = None,
-        taken: Position | None = None,
-        rest: tuple[bytes, ...] = (),
-        more: bool = False,
-    ) -> Batch:
-        """Make the batch."""
+    def batch(self, own: bytes, hello: Hello) -> Batch:
         return Batch(
             own,
             hello.namespaces,
-            tuple(self._grains),
-            tuple(chain.from_iterable(self._states.values())),
-            (),
-            until,
-            taken,
-            tuple(self._withheld.values()),
-            rest,
-            more,
+            grains=tuple(self._grains),
+            states=tuple(chain.from_iterable(self._states.values())),
+            withheld=tuple(self._withheld.values()),
         )
 
     def _state_at(self, seq: int) -> GrainState | None:
@@ -395,7 +376,6 @@ class _BatchMaker:
 
 
 def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
-    """Write a batch into a store."""
     with context_of(store).storage.read() as reader:
         reported = [state for state in batch.states if not _was_erased(reader, state.address)]
     given = _sort(store, batch.grains, reported, binds="holds" in terms.rights)
@@ -495,8 +475,6 @@ def _blobs(grains: Sequence[bytes], refused: list[Refusal]) -> tuple[list[bytes]
 
 
 class _PutTransaction:
-    """The transaction that writes a batch."""
-
     def __init__(
         self,
         store: GrainStore,

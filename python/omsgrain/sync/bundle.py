@@ -199,7 +199,6 @@ class BundleFile:
         return signer_of(((one.path, one.inside.data) for one in self._files), trust, resolver)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield its batches."""
         reading = _BundleReader(self._grains())
         reading.record("head", BundleHead)
         seen = BundleTail(self.head.since, 0, 0)
@@ -219,7 +218,6 @@ class BundleFile:
             raise CorruptError("the counts at the end of the file are wrong")
 
     def close(self) -> None:
-        """Close the file."""
         while self._files:
             self._files.pop().close()
 
@@ -271,7 +269,6 @@ class _BundleReader:
                 return _value(cls, b"".join(parts)), grains
 
     def grains(self, count: int) -> tuple[bytes, ...]:
-        """Read that many grains."""
         found: list[bytes] = []
         size = 0
         for _ in range(count):
@@ -492,16 +489,16 @@ def _let(
     batch: Batch, peer: Peer, rights: frozenset[Right], lets: frozenset[Right], count: Count
 ) -> Batch:
     """Return the part of a batch that the rights allow; count each refused kind once."""
-    over: list[Refusal] = []
+    refused: list[Literal["erasure", "grain", "hold"]] = []
     if batch.tombstones and "erasures" not in lets:
-        over.append(Refusal("erasure", b"", UnsupportedError.code, "rights"))
+        refused.append("erasure")
         batch = replace(batch, tombstones=(), followed=b"")
     if batch.grains and "grains" not in lets:
-        over.append(Refusal("grain", b"", UnsupportedError.code, "rights"))
+        refused.append("grain")
         batch = replace(batch, grains=())
     if "holds" not in rights and any(state.holds for state in batch.states):
-        over.append(Refusal("hold", b"", UnsupportedError.code, "rights"))
-    count.refuse(tuple(over))
+        refused.append("hold")
+    count.refuse(tuple(Refusal(part, b"", UnsupportedError.code, "rights") for part in refused))
     if isinstance(peer, LocalPeer):
         return batch  # this peer checks the rest itself
     named = [state.address for state in batch.states if state.restricted]
@@ -585,9 +582,7 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
         yield from whole(peer, first, hello)
         if first.more:
             for batch in onward(peer, first.until, hello):
-                if (
-                    batch.until or batch.grains or batch.states
-                ):  # the last batch of a feed may be empty
+                if batch.until or batch.grains or batch.states:  # the last may be empty
                     yield batch
 
 

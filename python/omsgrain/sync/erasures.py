@@ -82,7 +82,6 @@ def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
 
 
 def erasing(reader: Reader) -> set[bytes]:
-    """Return the marks whose grains must be searched."""
     return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
 
 

@@ -80,7 +80,6 @@ def service_url(text: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host is this machine."""
     if host == "localhost":
         return True
     try:
@@ -101,10 +100,7 @@ _PROBLEM = "application/problem+json"
 class BrokenConnection(Exception):
     """The connection broke, or the server asks for a retry: the server may have run the request.
 
-    Attributes:
-        what: The reason in a few words.
-        after: Seconds to wait before a retry; None if the server did not say.
-        reached: Whether the server was reached.
+    ``after`` are the seconds to wait before a retry, if the server named them.
     """
 
     def __init__(self, what: str, after: float | None = None, *, reached: bool = True) -> None:
@@ -112,92 +108,6 @@ class BrokenConnection(Exception):
         self.what = what
         self.after = after
         self.reached = reached
-
-
-class HttpSession:
-    """A session with a server.
-
-    Attributes:
-        url: The URL of the server, without secrets.
-        host: The host of the server.
-        sent: Bytes of all messages sent, also of lost ones.
-        received: Bytes of all responses.
-    """
-
-    def __init__(
-        self,
-        url: str,
-        *,
-        token: str | None = None,
-        verify: str | None = None,
-        timeout: float = 120.0,
-        transport: httpx.BaseTransport | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.url = service_url(url)
-        parts = urlsplit(self.url)
-        self.host = parts.hostname or ""
-        self.sent = self.received = 0
-        self._timeout = timeout
-        self._clock = clock
-        try:
-            self._httpx: Any = import_module("httpx")
-        except ImportError:
-            text = "sync over HTTP needs more packages"
-            raise UnsupportedError(text, expected=packages_of("web")) from None
-        headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
-        if token is not None:
-            if _TOKEN.fullmatch(token) is None:
-                raise KeyMissingError(
-                    "the token for the server is not valid",
-                    expected="ASCII letters without spaces",
-                )
-            headers["authorization"] = f"Bearer {token}"
-        self._client: httpx.Client = self._httpx.Client(
-            headers=headers,
-            verify=_trusted(verify),
-            follow_redirects=False,
-            trust_env=parts.scheme == "https",  # a proxy must not see unencrypted requests
-            timeout=timeout,
-            transport=transport,
-        )
-
-    def ask(self, name: str, body: bytes) -> bytes:
-        """Send one request; return the body of the response."""
-        self.sent += len(body)
-        try:
-            with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
-                media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
-                if answer.status_code == 200 and media == MEDIA:
-                    return self._read(answer, MOST)
-                body = self._read(answer, _REFUSAL) if media == _PROBLEM else b""
-                raise _refused(answer.status_code, body, answer.headers.get("retry-after", ""))
-        except self._httpx.TransportError as error:
-            _refuse_stranger(error)
-            unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
-            raise BrokenConnection(
-                type(error).__name__, reached=not isinstance(error, unreached)
-            ) from None
-        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
-            text = f"the request to {self.url} failed"
-            raise StoreError(text, found=type(error).__name__) from None
-
-    def _read(self, answer: httpx.Response, most: int) -> bytes:
-        """Return the body of a response, with limits of bytes and time."""
-        data = bytearray()
-        end = self._clock() + self._timeout
-        for piece in answer.iter_raw():
-            data += piece
-            self.received += len(piece)
-            if len(data) > most:
-                raise TooLargeError("the response of the server is too large")
-            if self._clock() > end + len(data) / _SLOWEST:
-                raise BrokenConnection("too slow")
-        return bytes(data)
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
 
 
 def _trusted(verify: str | None) -> Any:
@@ -290,6 +200,11 @@ class HttpPeer:
         wait: Waits some seconds.
         transport: An httpx transport, instead of a new connection.
 
+    Attributes:
+        url: The URL of the server, without secrets.
+        sent: Bytes of all messages sent, without headers, also of lost ones.
+        received: Bytes of all responses, without headers.
+
     Raises:
         SchemaError: Not the URL of a server, or one with a token in it.
         KeyMissingError: The token is not valid.
@@ -307,24 +222,33 @@ class HttpPeer:
         wait: Callable[[float], None] = time.sleep,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._line = HttpSession(
-            url, token=token, verify=verify, timeout=timeout, transport=transport
-        )
-        self._tries = tries
-        self._wait = wait
+        self.url = service_url(url)
+        self.sent = self.received = 0
+        self._timeout, self._tries, self._wait = timeout, tries, wait
         self._divisor = 1  # of the allowed size of a message
         self._breaks = self._calm = 0
         self._reached = False
-
-    @property
-    def sent(self) -> int:
-        """Bytes of all messages sent, without headers."""
-        return self._line.sent
-
-    @property
-    def received(self) -> int:
-        """Bytes of all messages received, without headers."""
-        return self._line.received
+        try:
+            self._httpx: Any = import_module("httpx")
+        except ImportError:
+            text = "sync over HTTP needs more packages"
+            raise UnsupportedError(text, expected=packages_of("web")) from None
+        headers = {"content-type": MEDIA, "accept": MEDIA, "accept-encoding": "identity"}
+        if token is not None:
+            if _TOKEN.fullmatch(token) is None:
+                raise KeyMissingError(
+                    "the token for the server is not valid",
+                    expected="ASCII letters without spaces",
+                )
+            headers["authorization"] = f"Bearer {token}"
+        self._client: httpx.Client = self._httpx.Client(
+            headers=headers,
+            verify=_trusted(verify),
+            follow_redirects=False,
+            trust_env=self.url.startswith("https"),  # a proxy must not see unencrypted requests
+            timeout=timeout,
+            transport=transport,
+        )
 
     def hello(self, hello: Hello) -> Greeting:
         """As ``Peer.hello``; all requests raise these errors.
@@ -339,23 +263,18 @@ class HttpPeer:
         return found
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
-        """As ``Peer.tombstones``."""
         found: tuple[bytes, ...] = self._retried("share", tuple(keys))
         return found
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
         """As ``Peer.changes``; smaller batches on a bad connection."""
-        while True:
+        found: Batch | None = None
+        while found is None:
             most = max(min(size, 1), min(size, SIZE) // self._divisor)
-            try:
-                found: Batch = self._ask("changes", protocol.Changes(since, hello, most))
-            except BrokenConnection as broken:
-                self._broke(broken)
-            else:
-                return found
+            found = self._try("changes", protocol.Changes(since, hello, most))
+        return found
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        """As ``Peer.ranges``."""
         found = self._by_parts("ranges", prefixes, lambda p: protocol.Ranges(space, p, hello))
         return tuple(chain.from_iterable(found))
 
@@ -364,22 +283,20 @@ class HttpPeer:
         left, found, stuck = list(prefixes), [], 0
         while left:
             part = tuple(left[: self._width(_LISTED)])
-            try:
-                found += self._ask("listing", protocol.Ranges(space, part, hello))
-            except BrokenConnection as broken:
-                self._broke(broken)
-                stuck += len(part) == 1
-                # Not at the first failure: each longer prefix costs sixteen requests.
-                if stuck >= _STUCK and len(part[0]) < _ADDRESS:
-                    left[:1] = [part[0] + digit for digit in _DIGITS]
-                    stuck = 0
+            items = self._try("listing", protocol.Ranges(space, part, hello))
+            if items is not None:
+                found += items
+                stuck = 0
+                del left[: len(part)]
                 continue
-            stuck = 0
-            del left[: len(part)]
+            stuck += len(part) == 1
+            # Not at the first failure: each longer prefix costs sixteen requests.
+            if stuck >= _STUCK and len(part[0]) < _ADDRESS:
+                left[:1] = [part[0] + digit for digit in _DIGITS]
+                stuck = 0
         return tuple(found)
 
     def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """As ``Peer.missing``."""
         return b"".join(self._by_parts("lacking", items, lambda p: protocol.Missing(space, p)))
 
     def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
@@ -392,10 +309,8 @@ class HttpPeer:
         at = 0
         while whole is None or at < len(keys):
             part = tuple(keys[at : at + self._width(_GRAIN)])
-            try:
-                batch: Batch = self._ask("give", protocol.Get(space, part, hello))
-            except BrokenConnection as broken:
-                self._broke(broken)
+            batch: Batch | None = self._try("give", protocol.Get(space, part, hello))
+            if batch is None:
                 continue
             if space in ("grains", "signatures") and not set(digests(batch.grains)) <= set(part):
                 raise IntegrityError("the other store sent grains that were not requested")
@@ -416,10 +331,8 @@ class HttpPeer:
             # A full batch is a bit larger than SIZE, and is sent whole.
             part, rest = cut_batch(left, max(1, 2 * SIZE // self._divisor))
             sent = together(late, part) if rest is None else part
-            try:
-                took: BatchResult = self._ask("take", sent)
-            except BrokenConnection as broken:
-                self._broke(broken)
+            took: BatchResult | None = self._try("take", sent)
+            if took is None:
                 fresh = self._not_there(sent, part.grains)
                 gone = len(part.grains) - len(fresh)
                 done = replace(done, duplicates=done.duplicates + gone)
@@ -451,14 +364,25 @@ class HttpPeer:
         )
 
     def close(self) -> None:
-        """Close the connection."""
-        self._line.close()
+        self._client.close()
 
     def __repr__(self) -> str:
-        return f"<HttpPeer at {self._line.host}>"
+        return f"<HttpPeer at {urlsplit(self.url).hostname}>"
 
-    def _ask(self, name: str, value: Any) -> Any:
-        answer = self._line.ask(name, protocol.pack(value))
+    def _retried(self, name: str, value: Any) -> Any:
+        """Repeat a request until a response arrives."""
+        found = None
+        while found is None:
+            found = self._try(name, value)
+        return found
+
+    def _try(self, name: str, value: Any) -> Any:
+        """Return the response; None after a failure, when the request can be repeated."""
+        try:
+            answer = self._send(name, protocol.pack(value))
+        except BrokenConnection as broken:
+            self._broke(broken)
+            return None
         found = protocol.unpack(protocol.ANSWERS[name], answer)
         self._breaks = 0
         self._reached = True
@@ -468,13 +392,37 @@ class HttpPeer:
             self._calm = 0
         return found
 
-    def _retried(self, name: str, value: Any) -> Any:
-        """Repeat a request until a response arrives, with less data at each retry."""
-        while True:
-            try:
-                return self._ask(name, value)
-            except BrokenConnection as broken:
-                self._broke(broken)
+    def _send(self, name: str, body: bytes) -> bytes:
+        self.sent += len(body)
+        try:
+            with self._client.stream("POST", f"{self.url}{PATH}{name}", content=body) as answer:
+                media = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+                if answer.status_code == 200 and media == MEDIA:
+                    return self._read(answer, MOST)
+                body = self._read(answer, _REFUSAL) if media == _PROBLEM else b""
+                raise _refused(answer.status_code, body, answer.headers.get("retry-after", ""))
+        except self._httpx.TransportError as error:
+            _refuse_stranger(error)
+            unreached = (self._httpx.ConnectError, self._httpx.ConnectTimeout)
+            raise BrokenConnection(
+                type(error).__name__, reached=not isinstance(error, unreached)
+            ) from None
+        except (self._httpx.HTTPError, self._httpx.InvalidURL) as error:
+            text = f"the request to {self.url} failed"
+            raise StoreError(text, found=type(error).__name__) from None
+
+    def _read(self, answer: httpx.Response, most: int) -> bytes:
+        """Return the body of a response, with limits of bytes and time."""
+        data = bytearray()
+        end = time.monotonic() + self._timeout
+        for piece in answer.iter_raw():
+            data += piece
+            self.received += len(piece)
+            if len(data) > most:
+                raise TooLargeError("the response of the server is too large")
+            if time.monotonic() > end + len(data) / _SLOWEST:
+                raise BrokenConnection("too slow")
+        return bytes(data)
 
     def _by_parts(
         self, name: str, items: Sequence[Any], question: Callable[[tuple[Any, ...]], Any]
@@ -483,10 +431,8 @@ class HttpPeer:
         found, at = [], 0
         while at < len(items):
             part = tuple(items[at : at + self._width(_ITEM)])
-            try:
-                answer = self._ask(name, question(part))
-            except BrokenConnection as broken:
-                self._broke(broken)
+            answer = self._try(name, question(part))
+            if answer is None:
                 continue
             if len(answer) != len(part):
                 raise StoreError("the response does not match the request")
@@ -505,15 +451,14 @@ class HttpPeer:
         self._reached |= broken.reached
         if self._breaks >= (self._tries if self._reached else min(self._tries, _UNREACHED)):
             raise StoreError(
-                f"the server at {self._line.url} does not respond",
+                f"the server at {self.url} does not respond",
                 found=f"{broken.what}, {self._breaks} times in a row",
             ) from None
         if broken.after is None:
             self._divisor = min(self._divisor * _SMALLER, SIZE)
             longest = min(_LONGEST, _FIRST * 2 ** (self._breaks - 1))
-            self._wait(
-                longest * random.uniform(0.5, 1.0)
-            )  # random: clients must not all retry at once
+            # Random: clients must not all retry at once.
+            self._wait(longest * random.uniform(0.5, 1.0))
         else:
             self._wait(broken.after)
 
@@ -572,20 +517,13 @@ def together(first: Batch, batch: Batch) -> Batch:
 
 def _added(before: BatchResult, done: BatchResult, *, last: bool) -> BatchResult:
     """Add the results of two parts; refusals of a part before the last are tried again."""
-    return BatchResult(
-        before.stored + done.stored,
-        before.duplicates + done.duplicates,
-        before.states + done.states,
-        before.tombstones + done.tombstones,
-        before.erased + done.erased,
-        done.refused if last else (),
-        done.waiting if last else (),
-        before.unproven + done.unproven,
-    )
+    counts = ("stored", "duplicates", "states", "tombstones", "erased", "unproven")
+    added = {name: getattr(before, name) + getattr(done, name) for name in counts}
+    refused, waiting = (done.refused, done.waiting) if last else ((), ())
+    return BatchResult(**added, refused=refused, waiting=waiting)
 
 
 def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainState, ...]:
-    """Return the states about some grains."""
     return tuple(
         state
         for state in states

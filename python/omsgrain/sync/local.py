@@ -124,7 +124,6 @@ class LocalPeer:
         return made
 
     def hello(self, hello: Hello) -> Greeting:
-        """Introduce the store, after finishing an interrupted erasure."""
         self._views.clear()
         if not self._context.storage.readonly:
             self._finish()
@@ -159,7 +158,6 @@ class LocalPeer:
         erasures.sweep_destroyed(self._store)
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Adopt keys of tombstones, and return all keys of the store."""
         if not self._shares:
             return ()
         with self._context.storage.read() as reader:
@@ -178,7 +176,6 @@ class LocalPeer:
             return known  # too many keys: `sync` reports that they are not shared
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
-        """Return the rows after a position of the feed."""
         self._need("give")
         settings = self._context.settings
         with self._context.storage.read() as reader:
@@ -186,14 +183,12 @@ class LocalPeer:
         return self._noted(batch, hello)
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        """Return the ranges of items whose keys begin with the prefixes."""
         protocol.check_prefixes(prefixes)
         with _viewing, self._context.storage.read() as reader:
             found = self._view(reader, space, hello)
             return tuple(found.range(prefix) for prefix in prefixes)
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """Return the items whose keys begin with one of the prefixes."""
         self._need("give")
         with _viewing, self._context.storage.read() as reader:
             found = self._view(reader, space, hello)
@@ -203,7 +198,6 @@ class LocalPeer:
         return listed
 
     def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """Return a byte for each item: HAS, LACKS or WAS_ERASED."""
         protocol.check_count(items)
         protocol.check(tuple(items))
         keys = [item.key for item in items]
@@ -225,7 +219,6 @@ class LocalPeer:
             )
 
     def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
-        """Return items by their keys."""
         self._need("give")
         protocol.check_count(keys)
         settings = self._context.settings
@@ -251,11 +244,6 @@ class LocalPeer:
         return batch
 
     def put(self, batch: Batch) -> BatchResult:
-        """Write a batch.
-
-        Raises:
-            SchemaError, RangeError: A value is out of bounds; nothing was written.
-        """
         protocol.check(batch)
         if batch.grains:
             self._need("grains")
@@ -269,7 +257,6 @@ class LocalPeer:
         return done
 
     def close(self) -> None:
-        """Close the store if the peer owns it."""
         self._views.clear()
         if self._owned:
             self._store.close()
@@ -335,21 +322,17 @@ class ScopedPeer:
         return replace(greeting, grains=count, keys=b"", tombstones=b"", followed=b"")
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
-        """Share no keys."""
         return ()
 
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
-        """As ``Peer.changes``."""
         return self._inner.changes(since, self._within(hello), size)
 
     def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        """As ``Peer.ranges``."""
         if space == "tombstones":
             return (Range(0, b""),) * len(prefixes)
         return self._inner.ranges(space, prefixes, self._within(hello))
 
     def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """As ``Peer.listing``."""
         if space == "tombstones":
             return ()
         return self._inner.listing(space, prefixes, self._within(hello))
@@ -364,7 +347,6 @@ class ScopedPeer:
         return bytes(hidden if i in outside else one for i, one in enumerate(answers))
 
     def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
-        """As ``Peer.get``."""
         keys = () if space == "tombstones" else keys
         return self._inner.get(space, keys, self._within(hello))
 
@@ -392,7 +374,6 @@ class ScopedPeer:
         return replace(done, refused=(*done.refused, *refused))
 
     def close(self) -> None:
-        """As ``Peer.close``."""
         self._inner.close()
 
     def _states_within(self, states: Sequence[GrainState]) -> tuple[GrainState, ...]:
@@ -409,7 +390,6 @@ class ScopedPeer:
         )
 
     def _accepts(self, reader: Reader, grain: bytes) -> bool:
-        """Whether a new grain is in scope."""
         try:
             blob = blob_of(grain)
             return len(blob) > 1 and self._scope.takes(reader, 0, blob)

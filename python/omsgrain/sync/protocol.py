@@ -132,7 +132,6 @@ ANSWERS: Final[dict[str, Any]] = {
 
 
 def pack(value: Any) -> bytes:
-    """Encode a value as a message."""
     grains: Sequence[bytes] = ()
     if isinstance(value, Batch):
         grains, value = value.grains, replace(value, grains=())
@@ -141,7 +140,6 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(cls: type[T], data: bytes, *, limit: int = MOST) -> T:
-    """Read a message."""
     source = Unpacked(data, limit)
     size = int.from_bytes(source.exactly(_LENGTH), "big")
     if size > min(_VALUE, limit):
@@ -259,7 +257,6 @@ def check_keys(keys: Sequence[bytes], most: int = ITEMS) -> None:
 
 
 def check_prefixes(prefixes: Sequence[str]) -> None:
-    """Refuse invalid prefixes of keys."""
     check_count(prefixes)
     if any(len(one) > 2 * KEY or not _HEX_DIGITS.issuperset(one) for one in prefixes):
         raise SchemaError("not a prefix of an address", expected="hexadecimal digits")

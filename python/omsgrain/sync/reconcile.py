@@ -171,7 +171,6 @@ def came(reader: Reader, store: bytes) -> Spans:
 
 
 def add_came(writer: Writer, store: bytes, fresh: Spans, taken: Position | None) -> None:
-    """Remember rows that came from another store."""
     end = START.seq if taken is None else taken.seq
     spans: Spans = []
     for first, last in (*came(writer, store), *fresh):
@@ -293,11 +292,9 @@ class ItemView:
         self._unsorted.add(key[0])
 
     def weigh(self) -> None:
-        """Update ``weight``."""
         self.weight = sum(map(len, self._shelves.values()))
 
     def range(self, prefix: str) -> Range:
-        """Return the range of a prefix."""
         whole, count = blake3.blake3(), 0
         end = KEY + _VERSION if self._versioned else KEY
         for items in self._under(prefix):
@@ -307,7 +304,6 @@ class ItemView:
         return Range(count, whole.digest(_DIGEST))
 
     def items(self, prefix: str) -> Iterator[SyncItem]:
-        """Yield the items of a prefix."""
         for items in self._under(prefix):
             for at in range(0, len(items), _ITEM):
                 key, rest = items[at : at + KEY], items[at + KEY : at + _ITEM]
@@ -346,14 +342,12 @@ def _place(items: bytearray, key: bytes) -> int:
 def view(
     reader: Reader, space: Space, scope: NamespaceScope, before: ItemView | None = None
 ) -> ItemView:
-    """Make the view of a snapshot."""
     found = _grains(reader, scope, before) if space == "grains" else _others(reader, space, scope)
     found.weigh()
     return found
 
 
 def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
-    """Return the view of signatures, states, holds or tombstones."""
     found = ItemView(versioned=True)
     found.last = reader.last_seq()
     if space == "tombstones":
@@ -406,7 +400,6 @@ def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> I
 def _pages(
     reader: Reader, scope: NamespaceScope, after: int, last: int
 ) -> Iterator[list[tuple[int, bytes]]]:
-    """Yield the grains in scope after a number."""
     chosen = scope.numbers(reader, after, last)
     for seq in chosen or ():
         if seq > after and (blob := reader.blob_at(seq)) is not None:

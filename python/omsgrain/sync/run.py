@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain.counts import counted
 from omsgrain.errors import (
@@ -195,45 +195,34 @@ def _values(passed: Passed) -> dict[str, Any]:
 
 
 class Count:
-    """Counts what is sent in one direction."""
-
     def __init__(self, way: Way, progress: OnProgress | None) -> None:
         self._way, self._progress = way, progress
-        self._numbers = dict.fromkeys(
-            ("grains", "duplicates", "bytes", "states", "tombstones", "erased", "unproven"), 0
-        )
-        self._batches = 0
+        self._passed = Passed()
         self._refused: dict[tuple[str, bytes], Refusal] = {}
         self.compared = False
 
     def add(self, step: Step, taken: BatchResult, size: int = 0) -> None:
-        """Count a batch that was written."""
-        numbers = self._numbers
-        numbers["grains"] += taken.stored
-        numbers["duplicates"] += taken.duplicates
-        numbers["bytes"] += size
-        numbers["states"] += taken.states
-        numbers["tombstones"] += taken.tombstones
-        numbers["erased"] += taken.erased
-        numbers["unproven"] += taken.unproven
-        self._batches += 1
+        passed = self._passed
+        same = ("duplicates", "states", "tombstones", "erased", "unproven")
+        passed = self._passed = replace(
+            passed,
+            grains=passed.grains + taken.stored,
+            bytes=passed.bytes + size,
+            batches=passed.batches + 1,
+            **{name: getattr(passed, name) + getattr(taken, name) for name in same},
+        )
         self.refuse(taken.refused)
         if self._progress is not None:
-            moved = numbers["grains"] + numbers["duplicates"]
-            self._progress(Progress(self._way, step, moved, numbers["bytes"]))
+            moved = passed.grains + passed.duplicates
+            self._progress(Progress(self._way, step, moved, passed.bytes))
 
     def refuse(self, refused: tuple[Refusal, ...]) -> None:
         """Count refusals, each once."""
         self._refused.update({(one.part, one.address): one for one in refused})
 
     def passed(self) -> Passed:
-        """Return the counts."""
-        return Passed(
-            **self._numbers,
-            batches=self._batches,
-            compared=self.compared,
-            refused=tuple(self._refused.values()),
-        )
+        refused = tuple(self._refused.values())
+        return replace(self._passed, compared=self.compared, refused=refused)
 
 
 def sync(
@@ -275,7 +264,10 @@ def sync(
     first = source.hello(Hello(b"", scope.namespaces))
     theirs = target.hello(Hello(first.store, scope.namespaces))
     ours = source.hello(Hello(theirs.store, scope.namespaces))
-    _check(ours, theirs)
+    for greeting in (ours, theirs):
+        check_version(greeting)
+    if ours.store and ours.store == theirs.store:
+        raise SchemaError("both sides are the same store")
     left = _SyncParty(source, ours, Hello(ours.store, scope.namespaces))
     right = _SyncParty(target, theirs, Hello(theirs.store, scope.namespaces))
     sent, received = Count("sent", progress), Count("received", progress)
@@ -300,13 +292,6 @@ def sync(
     return SyncReport(sent.passed(), received.passed(), dry_run)
 
 
-def _check(ours: Greeting, theirs: Greeting) -> None:
-    for one in (ours, theirs):
-        check_version(one)
-    if ours.store and ours.store == theirs.store:
-        raise SchemaError("both sides are the same store")
-
-
 def check_version(greeting: Greeting) -> None:
     """Refuse a store with another version of the rules."""
     if greeting.version != VERSION:
@@ -321,15 +306,8 @@ _LIVING: frozenset[Right] = frozenset(("grains", "states", "restrictions", "hold
 """Rights to write anything but erasures."""
 
 
-@dataclass(frozen=True, slots=True)
-class _SyncParty:
-    """One side of a sync.
-
-    Attributes:
-        peer: The peer.
-        greeting: Its first response.
-        hello: Its introduction.
-    """
+class _SyncParty(NamedTuple):
+    """One side of a sync: its first response, and how it introduces itself."""
 
     peer: Peer
     greeting: Greeting
@@ -347,8 +325,6 @@ def _share(left: _SyncParty, right: _SyncParty, count: Count) -> None:
 
 
 class _Pass:
-    """The sync in one direction."""
-
     def __init__(self, giver: _SyncParty, taker: _SyncParty, count: Count, dry_run: bool) -> None:
         self._giver, self._taker, self._count = giver, taker, count
         self._dry_run = dry_run
@@ -375,7 +351,6 @@ class _Pass:
         return unknown and "erasures" in self._rights
 
     def erasures(self, full: bool) -> None:
-        """Send tombstones."""
         if not self.has_erasures(full):
             return
         items = self._lacked("tombstones")
@@ -393,27 +368,22 @@ class _Pass:
         self._linear = bool(self._rights & _LIVING) and not full and self._is_linear()
 
     def grains(self) -> None:
-        """Send grains with their states."""
         if self._rights & _LIVING and not (self._linear and self._follow()):
             self._compare()
 
     def _is_linear(self) -> bool:
         """Whether the feed can be read from the last position, or from its start."""
         giver, taker = self._giver, self._taker
-        if not self._is_known():
-            return False
+        seen = giver.greeting.seen
+        if seen is not None and "give" in self._rights:
+            # After a restore, the receiver may lack what the sender read from it.
+            if not taker.peer.changes(seen, giver.hello, 0).known:
+                return False
         if taker.greeting.seen is not None:
             return True
         if not (taker.greeting.grains and giver.greeting.grains):
             return True  # an empty store needs no comparison
         return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
-
-    def _is_known(self) -> bool:
-        """Whether the receiver still has what the sender read from it; not after a restore."""
-        seen = self._giver.greeting.seen
-        if seen is None or "give" not in self._rights:
-            return True
-        return self._taker.peer.changes(seen, self._giver.hello, 0).known
 
     def _follow(self) -> bool:
         """Read the feed from the last position; False if that position is gone."""
@@ -474,21 +444,20 @@ class _Pass:
             rest=(),
         )
         if self._dry_run:
-            return self._try(batch)
+            self._count.add("grains", would_store(self._taker.peer, batch), _size(batch))
+            return ()
         if batch.grains or batch.states or batch.tombstones or batch.until is not None:
             return self._put(step, batch).waiting
         return ()
 
     def _put(self, step: Step, batch: Batch) -> BatchResult:
         taken = self._taker.peer.put(batch)
-        self._count.add(step, taken, sum(map(len, batch.grains)))
+        self._count.add(step, taken, _size(batch))
         return taken
 
-    def _try(self, batch: Batch) -> tuple[bytes, ...]:
-        """Count the grains of a batch that would be new."""
-        size = sum(map(len, batch.grains))
-        self._count.add("grains", would_store(self._taker.peer, batch), size)
-        return ()
+
+def _size(batch: Batch) -> int:
+    return sum(map(len, batch.grains))
 
 
 def would_store(peer: Peer, batch: Batch) -> BatchResult:

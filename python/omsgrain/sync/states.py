@@ -201,7 +201,6 @@ def cut(state: GrainState, start: int) -> tuple[GrainState, int]:
 
 
 def joined(pieces: Iterable[GrainState]) -> dict[bytes, GrainState]:
-    """Join pieces of states, by address."""
     found: dict[bytes, GrainState] = {}
     for one in pieces:
         if (before := found.get(one.address)) is not None:
@@ -219,7 +218,6 @@ def is_compared(state: GrainState) -> bool:
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
-    """Read a row of tombstones-0."""
     try:
         read = msgpack.unpackb(row)
         times, hint = records.counted(int(read.get("n", 1))), bytes(read.get("h", b""))
@@ -229,7 +227,6 @@ def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
 
 
 def tombstone_row(stone: Tombstone) -> bytes:
-    """Make a row of tombstones-0."""
     values: dict[str, object] = {"t": stone.at, "r": stone.reason_code}
     more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
     values |= {name: value for name, value in more.items() if value}

@@ -79,16 +79,12 @@ _LIVE = bytes(STATE)
 
 
 class RecordState(Enum):
-    """The state in a record."""
-
     LIVE = 0
     ERASING = 1
     ERASED = 2
 
 
 class KeyRecord(NamedTuple):
-    """A record of the file."""
-
     state: bytes  # zeros, or the mark of destruction
     head: bytes  # the constant part; authenticated with the secret part
     number: bytes  # its number in the store's tables
@@ -117,7 +113,6 @@ def parse(data: bytes, at: int, offset: int) -> KeyRecord:
 
 
 def pack(record: KeyRecord) -> bytes:
-    """Return the bytes of a record."""
     check = _SUM.pack(zlib.crc32(record.head))
     return b"".join((record.state, record.head, check, record.body))
 
@@ -143,7 +138,6 @@ class Records:
     def write(
         self, number: bytes, identity: bytes, generation: int, salt: bytes, name: bytes
     ) -> bytes:
-        """Write a live record."""
         text = salt + _NAME.pack(len(name)) + name
         text += bytes(-len(text) % _STEP)
         length = FIXED + NONCE + len(text) + TAG
@@ -165,7 +159,6 @@ class Records:
         return RecordState.ERASING if record.state == self.mark(record) else RecordState.LIVE
 
     def open(self, record: KeyRecord, offset: int) -> tuple[bytes, bytes]:
-        """Decrypt a live record."""
         nonce, rest = record.body[:NONCE], record.body[NONCE:]
         try:
             text = self._cipher.decrypt(nonce, rest, record.head)
@@ -192,8 +185,6 @@ SIZE = _SLOT.size + _SLOT_SUM
 
 
 class SlotHead(NamedTuple):
-    """The content of a slot."""
-
     sequence: int
     generation: int
     end: int
@@ -205,12 +196,10 @@ class SlotHead(NamedTuple):
     check: bytes
 
     def next(self, **changes: Any) -> SlotHead:
-        """Return the head after a change."""
         return self._replace(sequence=self.sequence + 1, **changes)
 
 
 def slot(head: SlotHead) -> bytes:
-    """Return the bytes of a slot."""
     body = _SLOT.pack(*head)
     return body + hashlib.sha256(body).digest()[:_SLOT_SUM]
 
@@ -285,7 +274,6 @@ class RingFile:
 
     @classmethod
     def open(cls, path: Path) -> RingFile:
-        """Open a file."""
         try:
             handle, readonly = private_file.open_private(path)
         except FileNotFoundError:
@@ -333,7 +321,6 @@ class RingFile:
         )
 
     def look(self) -> None:
-        """Read the slots."""
         with self._lock:
             for _ in range(_TRIES):  # another process may be writing now
                 raw = private_file.read_at(self.handle, _SPAN, _SLOTS[0])
@@ -370,7 +357,6 @@ class RingFile:
         self.look()
 
     def sync(self) -> None:
-        """Sync the file to the disk."""
         try:
             private_file.sync(self.handle)
         except OSError:
@@ -378,7 +364,6 @@ class RingFile:
             raise
 
     def wrapped(self) -> bytes:
-        """Return the wrapped secrets."""
         while True:
             head = self.head
             at = _AREAS[head.area & 1]
@@ -398,7 +383,6 @@ class RingFile:
         self.look()
 
     def _has_remains(self) -> bool:
-        """Return whether the unused area contains data."""
         return any(private_file.read_at(self.handle, LONGEST, _AREAS[1 - (self.head.area & 1)]))
 
     def clear(self) -> None:
@@ -413,12 +397,10 @@ class RingFile:
         return area, len(wrapped), _check(wrapped)
 
     def record(self, offset: int) -> KeyRecord:
-        """Read the record at an offset."""
         size = min(LARGEST, self.head.end - offset)
         return parse(private_file.read_at(self.handle, size, offset), 0, offset)
 
     def records(self, start: int) -> Iterator[tuple[int, KeyRecord]]:
-        """Read all records from an offset."""
         data, at, offset, end = b"", 0, start, self.head.end
         while offset < end:
             if len(data) - at < LARGEST and offset + len(data) - at < end:
@@ -433,11 +415,9 @@ class RingFile:
             at, offset = at + length, offset + length
 
     def mark(self, offset: int, mark: bytes) -> None:
-        """Mark a record for destruction."""
         private_file.write_at(self.handle, mark, offset)
 
     def destroy(self, offset: int, record: KeyRecord) -> None:
-        """Overwrite the secret part of a record."""
         private_file.zero(self.handle, offset + FIXED, offset + FIXED + len(record.body))
 
     def append(self, data: bytes) -> None:
@@ -452,13 +432,11 @@ class RingFile:
             private_file.write_at(self.handle, data, offset)
 
     def close(self) -> None:
-        """Close the file."""
         handle, self.handle = self.handle, -1
         if handle >= 0:
             os.close(handle)
 
     def discard(self) -> None:
-        """Close an unfinished file, and remove it."""
         handle, self.handle = self.handle, -1
         private_file.discard(handle, self.path)
 
@@ -496,7 +474,6 @@ class RecordIndex:
         self._end = START
 
     def extend(self, file: RingFile, records: Records) -> None:
-        """Add the new records at the end."""
         count = file.head.records
         for offset, record in file.records(self._end):
             if record.number in self.numbers:
@@ -514,7 +491,6 @@ class RecordIndex:
             raise damaged("the number of records is not that of the slot")
 
     def offset_of(self, identity: bytes) -> int | None:
-        """Return the offset of a user's last record."""
         return self.identities.get(identity[:_SHORT])
 
     def is_ahead_of(self, file: RingFile) -> bool:

@@ -148,7 +148,6 @@ class KeyRing(Ring):
                     self._catch_up()
 
     def _names(self, user_ids: Iterable[str]) -> dict[bytes, bytes]:
-        """Return identities by name, each once."""
         if isinstance(user_ids, str):
             user_ids = [user_ids]
         names = [name_bytes(user_id) for user_id in user_ids]

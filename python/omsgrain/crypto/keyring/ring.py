@@ -50,7 +50,6 @@ def lock(handle: int) -> bool:
 
 
 def unlock(handle: int) -> None:
-    """Unlock the file."""
     if fcntl is not None:
         fcntl.flock(handle, fcntl.LOCK_UN)
 
@@ -72,11 +71,9 @@ class RingLock:
         self.depth += 1
 
     def __exit__(self, *_: object) -> None:
-        """Release the lock."""
         self.leave()
 
     def leave(self) -> None:
-        """Release the lock after an `attempt`."""
         self.depth -= 1
         self._thread.release()
 
@@ -91,7 +88,6 @@ class RingLock:
         return True
 
     def wait(self, handle: int) -> None:
-        """Lock the file."""
         until = time.monotonic() + self.patience
         pause, longest = _PAUSE
         while not lock(handle):
@@ -334,7 +330,6 @@ class Ring:
         self._index.extend(file, self._records)
 
     def _reopen(self) -> None:
-        """Open the file that replaced ours."""
         path = self._file.path
         try:
             steady(path, lambda: self._replace(RingFile.open(path)))
