@@ -24,17 +24,11 @@ LONG_NAMESPACE = b"n\xff"
 
 
 class Term(NamedTuple):
-    """A list of the index that answers filters; of a prefix, several lists.
+    """A list of the index that answers filters; of a prefix, several lists."""
 
-    Attributes:
-        names: the filters.
-        key: the key of the list, or what the keys of all lists begin with.
-        prefix: whether it is a prefix.
-    """
-
-    names: tuple[str, ...]
-    key: bytes
-    prefix: bool = False
+    names: tuple[str, ...]  # the filters
+    key: bytes  # the key of the list, or what the keys of all lists begin with
+    prefix: bool = False  # whether it is a prefix
 
     @property
     def hashed(self) -> bool:
@@ -48,39 +42,22 @@ class Term(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """All that a query asks of a grain; ``conditions`` makes it.
+    """All that a query asks of a grain; ``conditions`` makes it."""
 
-    Attributes:
-        equal: filters by equality, with their values as a grain holds them.
-        prefix: what the namespace begins with.
-        terms: the lists of the index that answer them.
-        current: True for what counts now, False for what does so no more, None for both.
-        bookkeeping: also the grains that documents left beside their records.
-        sealed: also the sealed grains that are open here.
-        low: created at this time or later, in ms.
-        high: created before this time.
-        valid_at: true at this time, in ms.
-        known_at: known at this time, in ms.
-        status: the verification status.
-        min_confidence: the least confidence.
-        words: all of these words are in its texts, folded.
-        tested: those of the filters that no index answers.
-    """
-
-    equal: Mapping[str, Any]
-    prefix: str | None
-    terms: tuple[Term, ...]
-    current: bool | None
-    bookkeeping: bool
-    sealed: bool
-    low: int = 0
-    high: int = FOREVER
-    valid_at: int | None = None
-    known_at: int | None = None
-    status: Verification | None = None
-    min_confidence: float | None = None
-    words: tuple[str, ...] = ()
-    tested: tuple[str, ...] = ()
+    equal: Mapping[str, Any]  # filters by equality, with their values as a grain holds them
+    prefix: str | None  # what the namespace begins with
+    terms: tuple[Term, ...]  # the lists of the index that answer them
+    current: bool | None  # True for what counts now, False for what does so no more, None for both
+    bookkeeping: bool  # also the grains that documents left beside their records
+    sealed: bool  # also the sealed grains that are open here
+    low: int = 0  # created at this time or later, in ms
+    high: int = FOREVER  # created before this time
+    valid_at: int | None = None  # true at this time, in ms
+    known_at: int | None = None  # known at this time, in ms
+    status: Verification | None = None  # the verification status
+    min_confidence: float | None = None  # the least confidence
+    words: tuple[str, ...] = ()  # all of these words are in its texts, folded
+    tested: tuple[str, ...] = ()  # those of the filters that no index answers
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -216,19 +193,12 @@ FilterKind: TypeAlias = Literal[
 
 
 class Filter(NamedTuple):
-    """One filter.
+    """One filter."""
 
-    Attributes:
-        kind: of its values.
-        says: what it asks for, in a few words.
-        indexed: whether an index answers it; else each grain is tested.
-        equal: whether it compares a field of the grain for equality.
-    """
-
-    kind: FilterKind
-    says: str
-    indexed: bool = True
-    equal: bool = False
+    kind: FilterKind  # of its values
+    says: str  # what it asks for, in a few words
+    indexed: bool = True  # whether an index answers it; else each grain is tested
+    equal: bool = False  # whether it compares a field of the grain for equality
 
 
 FILTERS: dict[str, Filter] = {

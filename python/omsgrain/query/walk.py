@@ -150,12 +150,6 @@ class Walk:
 
     Nothing here keeps an iterator. One that is left half-way has to die with the caller's
     reference, and not in some later collection of cycles: it keeps its snapshot open.
-
-    Attributes:
-        tested: the filters that no index answers, tested on each grain that is left.
-        rows: how many rows of the list were read.
-        blobs: how many grains were read.
-        passed: how many bookkeeping grains that match were left out.
     """
 
     __slots__ = (
@@ -177,9 +171,9 @@ class Walk:
     )
 
     def __init__(self, terms: Reader, asked: Conditions, newest: bool) -> None:
-        self.rows = 0
-        self.blobs = 0
-        self.passed = 0
+        self.rows = 0  # how many rows of the list were read
+        self.blobs = 0  # how many grains were read
+        self.passed = 0  # how many bookkeeping grains that match were left out
         self._terms = terms
         self._asked = asked
         self._newest = newest
@@ -187,6 +181,7 @@ class Walk:
         self._beside = lists_beside(asked)
         walked, self._keys, others = self._choose()
         self._walked_term, self._others = walked, others
+        # the filters that no index answers, tested on each grain that is left
         self.tested = asked.tested
         if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
             # Compared where its list is not walked, or lists of other namespaces are.

@@ -42,15 +42,10 @@ _ROUNDED = 1e-3
 
 
 class Near(NamedTuple):
-    """A result.
+    """A result."""
 
-    Attributes:
-        seq: the sequence number of a grain.
-        score: the cosine, -1 to 1; 1 means the same direction.
-    """
-
-    seq: int
-    score: float
+    seq: int  # the sequence number of a grain
+    score: float  # the cosine, -1 to 1; 1 means the same direction
 
 
 class Nearest:

@@ -24,15 +24,10 @@ K = 60
 
 
 class Ranked(NamedTuple):
-    """A result.
+    """A result."""
 
-    Attributes:
-        seq: the sequence number of a grain.
-        score: above 0; 1 for the best result.
-    """
-
-    seq: int
-    score: float
+    seq: int  # the sequence number of a grain
+    score: float  # above 0; 1 for the best result
 
 
 def fuse(

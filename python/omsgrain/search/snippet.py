@@ -29,17 +29,11 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A part of a field with its matching words.
+    """A part of a field with its matching words."""
 
-    Attributes:
-        field: the name of the field.
-        text: the part, on one line; "…" marks a cut.
-        marks: start and end of each matching word in ``text``, in order.
-    """
-
-    field: str
-    text: str
-    marks: tuple[Span, ...]
+    field: str  # the name of the field
+    text: str  # the part, on one line; "…" marks a cut
+    marks: tuple[Span, ...]  # start and end of each matching word in ``text``, in order
 
     def marked(self, before: str = "[", after: str = "]") -> str:
         """Return the text with markers around each matching word.
@@ -57,15 +51,10 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Why a search found a grain.
+    """Why a search found a grain."""
 
-    Attributes:
-        fields: the names of the matching fields, in the grain's order.
-        snippet: a snippet of the field with the most words; None if none matches.
-    """
-
-    fields: tuple[str, ...]
-    snippet: Snippet | None
+    fields: tuple[str, ...]  # the names of the matching fields, in the grain's order
+    snippet: Snippet | None  # a snippet of the field with the most words; None if none matches
 
 
 def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:

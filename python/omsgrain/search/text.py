@@ -138,32 +138,20 @@ _FIRST_PAGE = 256  # matches to read first with a filter; then 8 times as many
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A grain that matches.
+    """A grain that matches."""
 
-    Attributes:
-        seq: its sequence number.
-        score: from 1 for the best result down to 0.
-    """
-
-    seq: int
-    score: float
+    seq: int  # its sequence number
+    score: float  # from 1 for the best result down to 0
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """The result of a search.
+    """The result of a search."""
 
-    Attributes:
-        matches: best first; newest first among equals.
-        more: whether there are further matches.
-        read: number of matches that were read, including those that a filter rejected.
-        complete: False if the search stopped after too many rejections.
-    """
-
-    matches: tuple[Match, ...]
-    more: bool
-    read: int
-    complete: bool
+    matches: tuple[Match, ...]  # best first; newest first among equals
+    more: bool  # whether there are further matches
+    read: int  # number of matches that were read, including those that a filter rejected
+    complete: bool  # False if the search stopped after too many rejections
 
 
 class Start(NamedTuple):

@@ -428,17 +428,11 @@ TEXT_FILE, VECTOR_FILES = "text.db", "vectors-*.usearch*"
 
 @dataclass(frozen=True, slots=True)
 class Sidecar:
-    """The place for derived data beside a storage's tables; empty for a storage in memory.
+    """The place for derived data beside a storage's tables; empty for a storage in memory."""
 
-    Attributes:
-        folder: a directory for further files.
-        database: the database with its tables, for further tables.
-        store_id: the number of the store in that database.
-    """
-
-    folder: Path | None = None
-    database: Database | None = None
-    store_id: int = 0
+    folder: Path | None = None  # a directory for further files
+    database: Database | None = None  # the database with its tables, for further tables
+    store_id: int = 0  # the number of the store in that database
 
 
 class Storage(Protocol):
@@ -515,19 +509,12 @@ class Storage(Protocol):
 
 
 class ScannedBlob(NamedTuple):
-    """A blob of a scan.
+    """A blob of a scan."""
 
-    Attributes:
-        seq: its sequence number.
-        digest: SHA-256 of the blob as it was read.
-        blob: the bytes.
-        sound: whether the digest has this number in the store; if not, bytes are damaged.
-    """
-
-    seq: int
-    digest: bytes
-    blob: bytes
-    sound: bool
+    seq: int  # its sequence number
+    digest: bytes  # SHA-256 of the blob as it was read
+    blob: bytes  # the bytes
+    sound: bool  # whether the digest has this number in the store; if not, bytes are damaged
 
 
 def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:

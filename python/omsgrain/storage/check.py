@@ -357,18 +357,13 @@ R = TypeVar("R", bound=CheckReader)
 
 
 class Pass(ABC, Generic[R]):
-    """One pass over the blobs of a snapshot and their index rows.
-
-    Attributes:
-        reader: the snapshot.
-        grains: number of grains so far.
-        rows: number of index rows that they must have.
-        blob_bytes: total bytes of their blobs.
-    """
+    """One pass over the blobs of a snapshot and their index rows."""
 
     def __init__(self, reader: R) -> None:
-        self.reader = reader
-        self.grains = self.rows = self.blob_bytes = 0
+        self.reader = reader  # the snapshot
+        self.grains = 0  # seen so far
+        self.rows = 0  # index rows that these must have
+        self.blob_bytes = 0
 
     @abstractmethod
     def problems(self) -> Iterator[CheckProblem]:

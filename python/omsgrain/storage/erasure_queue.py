@@ -38,21 +38,13 @@ KEY = struct.Struct(">QQ")
 
 @dataclass(frozen=True, slots=True)
 class QueuedErasure:
-    """An entry of the queue.
+    """An entry of the queue."""
 
-    Attributes:
-        key: of its row.
-        deadline: when it must have been done, ms since 1970.
-        kind: what is to be done.
-        seq: the grain that it is about, if it is about one.
-        what: the rest, as it was added.
-    """
-
-    key: bytes
-    deadline: int
-    kind: str
-    seq: int | None
-    what: Mapping[str, Any]
+    key: bytes  # of its row
+    deadline: int  # when it must have been done, ms since 1970
+    kind: str  # what is to be done
+    seq: int | None  # the grain that it is about, if it is about one
+    what: Mapping[str, Any]  # the rest, as it was added
 
 
 def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:

@@ -57,18 +57,13 @@ def can_be_sent(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoreUrl:
-    """Where a store in PostgreSQL is.
+    """Where a store in PostgreSQL is."""
 
-    Attributes:
-        shown: the URL without passwords and options, for people.
-        secret: the URL as the driver takes it: without the tenant, with the password if it has
-            one. Never show it.
-        tenant: whose part of the database; None for the one that has no name.
-    """
-
-    shown: str
+    shown: str  # the URL without passwords and options, for people
+    # the URL as the driver takes it: without the tenant, with the password if it has one.
+    # Never show it.
     secret: str = field(repr=False)
-    tenant: str | None = None
+    tenant: str | None = None  # whose part of the database; None for the one that has no name
 
     @classmethod
     def parse(cls, text: str) -> StoreUrl:

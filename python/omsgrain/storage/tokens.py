@@ -53,26 +53,16 @@ _MOST_NAMESPACES = 64
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An access token, without its secret.
+    """An access token, without its secret."""
 
-    Attributes:
-        name: its name; no two valid tokens have the same name.
-        tenant: the tenant whose memory it opens; None for a sync peer.
-        scopes: what it permits.
-        created: ms since 1970.
-        revoked: when it was revoked, ms since 1970; None if it was not.
-        namespaces: the namespaces that it opens; empty for all.
-        expires: when it expires, ms since 1970; None if it does not.
-        used: when it was last used, ms since 1970, to about an hour; None if never.
-    """
-
-    name: str
-    tenant: str | None
-    scopes: tuple[Scope, ...]
-    created: int
-    revoked: int | None = None
-    namespaces: tuple[str, ...] = ()
-    expires: int | None = None
+    name: str  # its name; no two valid tokens have the same name
+    tenant: str | None  # the tenant whose memory it opens; None for a sync peer
+    scopes: tuple[Scope, ...]  # what it permits
+    created: int  # ms since 1970
+    revoked: int | None = None  # when it was revoked, ms since 1970; None if it was not
+    namespaces: tuple[str, ...] = ()  # the namespaces that it opens; empty for all
+    expires: int | None = None  # when it expires, ms since 1970; None if it does not
+    # when it was last used, ms since 1970, to about an hour; None if never
     used: int | None = field(default=None, compare=False)
 
     def holds(self, now: int) -> bool:

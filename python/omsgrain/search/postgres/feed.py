@@ -189,21 +189,16 @@ _PLANS = (
 
 
 class Sessions:
-    """Connections for searches in the database of a store.
-
-    Attributes:
-        store_id: the number of the store.
-        place: the address of the database, for errors.
-        parts: whether the engine keeps deleted rows until a vacuum, and samples every column.
-        policies: whether it separates tenants by row-level security.
-    """
+    """Connections for searches in the database of a store."""
 
     def __init__(self, database: Database, store_id: int) -> None:
         self._database = database.twin(_CONNECTIONS)
         self._let_go = weakref.finalize(self, self._database.close)
-        self.store_id = store_id
-        self.place = database.place
+        self.store_id = store_id  # the number of the store
+        self.place = database.place  # the address of the database, for errors
+        # whether the engine keeps deleted rows until a vacuum, and samples every column
         self.parts = database.engine.parts
+        # whether it separates tenants by row-level security
         self.policies = database.engine.policies
 
     def read(self, work: Callable[[Connection], T]) -> T:

@@ -24,25 +24,15 @@ _EXPECTED = 'bytes, or a text such as "64MB"'
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The limit of each part; without a budget, one that is fast on large machines.
+    """The limit of each part; without a budget, one that is fast on large machines."""
 
-    Attributes:
-        run: grains in a sorted run of the index.
-        batch: grains in a transaction of many that need not be one.
-        counts: grains whose reads are counted before that is written.
-        text: bytes of the text index's cache.
-        page: grains that the text index takes in at a time.
-        commit: bytes of rows in a commit of a compaction.
-        step: bytes of address space by which the map grows at the most.
-    """
-
-    run: int = 65_536
-    batch: int = sys.maxsize
-    counts: int = 4_096
-    text: int = 8 << 20
-    page: int = 4_096
-    commit: int = 64 << 20
-    step: int = 4 << 30
+    run: int = 65_536  # grains in a sorted run of the index
+    batch: int = sys.maxsize  # grains in a transaction of many that need not be one
+    counts: int = 4_096  # grains whose reads are counted before that is written
+    text: int = 8 << 20  # bytes of the text index's cache
+    page: int = 4_096  # grains that the text index takes in at a time
+    commit: int = 64 << 20  # bytes of rows in a commit of a compaction
+    step: int = 4 << 30  # bytes of address space by which the map grows at the most
 
     @classmethod
     def of(cls, memory: int) -> Budget:

@@ -33,27 +33,20 @@ _TOGETHER = 128  # works that share a commit at the most
 
 
 class CommitBatch:
-    """The pending additions of a commit, shared by the writers of its works.
-
-    Attributes:
-        pending: sequence number by address, of the works before this one.
-        fresh: the same, of this work.
-        added: the grains of the works before this one.
-        own: those of this work.
-        base: the last sequence number that was committed before.
-        rows: index rows of what the works wrote; made when a work queries the index.
-        writer: the writer of the last work that succeeded; None if there is none yet.
-    """
+    """The pending additions of a commit, shared by the writers of its works."""
 
     __slots__ = ("added", "base", "fresh", "own", "pending", "rows", "writer")
 
     def __init__(self) -> None:
+        # sequence number by address, of the works before this one
         self.pending: dict[bytes, int] = {}
-        self.fresh: dict[bytes, int] = {}
-        self.added: list[Appended] = []
-        self.own: list[Appended] = []
-        self.base: int | None = None
+        self.fresh: dict[bytes, int] = {}  # the same, of this work
+        self.added: list[Appended] = []  # the grains of the works before this one
+        self.own: list[Appended] = []  # those of this work
+        self.base: int | None = None  # the last sequence number that was committed before
+        # index rows of what the works wrote; made when a work queries the index
         self.rows: Memtable | None = None
+        # the writer of the last work that succeeded; None if there is none yet
         self.writer: LmdbWriter | None = None
 
     def keep(self, writer: LmdbWriter) -> None:
@@ -74,24 +67,18 @@ Work = Callable[[Any], Any]
 
 
 class PendingWrite:
-    """One work that waits for a commit.
-
-    Attributes:
-        alone: it shares its commit with no other.
-        expecting: addresses that it will look for.
-        done: it was committed, or failed.
-        leads: its thread commits next.
-        left: its thread was interrupted and waits no more.
-        woken: held until the work is done or its thread leads; None if the thread need not wait.
-    """
+    """One work that waits for a commit."""
 
     __slots__ = ("alone", "done", "error", "expecting", "leads", "left", "result", "woken", "work")
 
     def __init__(self, work: Work, alone: bool, expecting: Sequence[bytes]) -> None:
         self.work = work
-        self.alone = alone
-        self.expecting = expecting
-        self.done = self.leads = self.left = False
+        self.alone = alone  # it shares its commit with no other
+        self.expecting = expecting  # addresses that it will look for
+        self.done = False  # it was committed, or failed
+        self.leads = False  # its thread commits next
+        self.left = False  # its thread was interrupted and waits no more
+        # held until the work is done or its thread leads; None if the thread need not wait
         self.woken: threading.Lock | None = None
         self.result: Any = None
         self.error: BaseException | None = None

@@ -194,29 +194,17 @@ _LOCK_BYTES = 64 * (MAX_READERS + 8)  # a slot a reader, and what LMDB has befor
 
 @dataclass(slots=True)
 class DataFile:
-    """One open data file.
+    """One open data file."""
 
-    Attributes:
-        env: LMDB's environment.
-        fd: a descriptor of the same file, whatever becomes of its name.
-        held: the same file, asked for its name at each transaction.
-        readonly: it was opened for reading only.
-        format: the store's format.
-        tables: LMDB's handles.
-        page_size: bytes of a page.
-        closed: it can be used no more.
-        least: it is known to have so many bytes.
-    """
-
-    env: Environment
-    fd: int
-    held: _core.HeldFile
-    readonly: bool
-    format: int
-    tables: dict[Table, _Database]
-    page_size: int
-    closed: bool = False
-    least: int = 0
+    env: Environment  # LMDB's environment
+    fd: int  # a descriptor of the same file, whatever becomes of its name
+    held: _core.HeldFile  # the same file, asked for its name at each transaction
+    readonly: bool  # it was opened for reading only
+    format: int  # the store's format
+    tables: dict[Table, _Database]  # LMDB's handles
+    page_size: int  # bytes of a page
+    closed: bool = False  # it can be used no more
+    least: int = 0  # it is known to have so many bytes
 
     @classmethod
     def open(

@@ -118,38 +118,25 @@ T = TypeVar("T")
 
 
 class Environment:
-    """The open files of one store in this process, its transactions, and the writes that wait.
+    """The open files of one store in this process, its transactions, and the writes that wait."""
 
-    Attributes:
-        path: the store's directory.
-        identity: what tells the directory from any other.
-        patience: seconds to wait for other processes.
-        readonly: no handle may write.
-        durable: every commit is synced to the disk before it returns.
-        file: the data file. Opening again changes it, so look it up in each transaction.
-        memtable: what this process knows beyond the watermark.
-        seen: what the last snapshot made of its commit (``reader.py``); None if nothing.
-        head_file: the note of how far the store had come.
-        budget: how much memory it may take: the tightest that any of its handles asked for.
-        closed: nothing can be done with it any more.
-        users: how many handles share it.
-    """
-
-    file: DataFile
+    file: DataFile  # the data file. Opening again changes it, so look it up in each transaction.
 
     def __init__(
         self, path: Path, *, readonly: bool, durable: bool, patience: float, budget: Budget
     ) -> None:
-        self.path = path
-        self.patience = patience
-        self.readonly = readonly
-        self.durable = durable
-        self.memtable = Memtable(0)
+        self.path = path  # the store's directory
+        self.patience = patience  # seconds to wait for other processes
+        self.readonly = readonly  # no handle may write
+        self.durable = durable  # every commit is synced to the disk before it returns
+        self.memtable = Memtable(0)  # what this process knows beyond the watermark
+        # what the last snapshot made of its commit (``reader.py``); None if nothing
         self.seen: SnapshotCache | None = None
-        self.head_file = HeadFile(path / HEAD_FILE)
-        self.closed = False
+        self.head_file = HeadFile(path / HEAD_FILE)  # the note of how far the store had come
+        self.closed = False  # nothing can be done with it any more
+        # how much memory it may take: the tightest that any of its handles asked for
         self.budget = budget
-        self.users = 0
+        self.users = 0  # how many handles share it
         self._idle_flush = IdleFlush(self.flush)
         self._queue = CommitQueue(self._commit_all)
         self._lock = WriterLock(path / WRITER_FILE, patience)
@@ -163,7 +150,7 @@ class Environment:
             self._directory = os.open(path, os.O_RDONLY) if os.name == "posix" else None
         except OSError as error:
             raise failure(path, "open the store", error) from error
-        self.identity = identity(path)
+        self.identity = identity(path)  # what tells the directory from any other
         try:
             new = not (path / DATA_FILE).exists()
             self._open(min(FIRST_MAP, budget.step) if new else 0, readonly=readonly)

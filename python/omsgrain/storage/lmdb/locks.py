@@ -32,10 +32,6 @@ class MapResizeLock:
     A transaction leaves a mark and then looks whether the lock is taken; a thread that takes the
     lock does so and then looks for marks: one of the two sees the other. A list's append and pop
     need no lock, and a read of one grain would notice what a lock costs.
-
-    Attributes:
-        marks: one for each open transaction.
-        taken: a thread is alone inside, or waits to be.
     """
 
     __slots__ = ("_changed", "_lock", "marks", "taken")
@@ -43,8 +39,8 @@ class MapResizeLock:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self.marks: list[None] = []
-        self.taken = False
+        self.marks: list[None] = []  # one for each open transaction
+        self.taken = False  # a thread is alone inside, or waits to be
 
     def enter(self) -> None:
         """Go in; waits while a thread is alone inside."""

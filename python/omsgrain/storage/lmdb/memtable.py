@@ -55,18 +55,12 @@ def run_in(run: int, grains: int) -> int:
 
 
 class Appended(NamedTuple):
-    """Grains that were put together, and have numbers that follow each other.
+    """Grains that were put together, and have numbers that follow each other."""
 
-    Attributes:
-        first: the number of the first.
-        digests: their addresses.
-        blobs: the grains.
-        coming: their index rows, which a thread beside makes; of few grains none.
-    """
-
-    first: int
-    digests: list[bytes]
-    blobs: list[bytes]
+    first: int  # the number of the first
+    digests: list[bytes]  # their addresses
+    blobs: list[bytes]  # the grains
+    # their index rows, which a thread beside makes; of few grains none
     coming: _core.Coming | None = None
 
     @classmethod
@@ -84,16 +78,6 @@ class Memtable:
 
     It only grows; after a run was written a new one takes its place, and snapshots that were
     opened before keep the old one.
-
-    Attributes:
-        watermark: the last sequence number that the index tables cover.
-        last: the last sequence number known here.
-        filled: up to where it was read from snapshots. One that is older than this may lack
-            grains here that were removed in between, unless it filled this itself.
-        digests: sequence number by address; the last one, if a grain was removed and came again.
-        numbers: of all grains that were ever known here, rising.
-        tail: the index rows up to ``rows_to``; made when a query or a flush needs them, or beside,
-            when many grains were put.
     """
 
     __slots__ = (
@@ -113,14 +97,19 @@ class Memtable:
     )
 
     def __init__(self, watermark: int) -> None:
-        self.watermark = watermark
-        self.last = watermark
+        self.watermark = watermark  # the last sequence number that the index tables cover
+        self.last = watermark  # the last sequence number known here
+        # up to where it was read from snapshots. One that is older than this may lack
+        # grains here that were removed in between, unless it filled this itself.
         self.filled = watermark
         self.rows_to = watermark
+        # sequence number by address; the last one, if a grain was removed and came again
         self.digests: dict[bytes, int] = {}
+        # the index rows up to ``rows_to``; made when a query or a flush needs them, or
+        # beside, when many grains were put
         self.tail = _core.Tail()
         self._earlier: dict[bytes, list[int]] = {}
-        self.numbers: list[int] = []
+        self.numbers: list[int] = []  # of all grains that were ever known here, rising
         self._held: list[Appended] = []  # whose rows are to be made next, up to _held_to
         self._held_to = watermark
         self._unmade: set[int] = set()  # those without rows: their blobs were gone already

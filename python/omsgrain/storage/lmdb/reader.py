@@ -56,19 +56,12 @@ _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
 class LmdbHead(NamedTuple):
-    """How far a store has come.
+    """How far a store has come."""
 
-    Attributes:
-        last_seq: the last sequence number given.
-        blob_bytes: bytes of all blobs.
-        grains: how many there are.
-        watermark: the last sequence number that the index tables cover.
-    """
-
-    last_seq: int = 0
-    blob_bytes: int = 0
-    grains: int = 0
-    watermark: int = 0
+    last_seq: int = 0  # the last sequence number given
+    blob_bytes: int = 0  # bytes of all blobs
+    grains: int = 0  # how many there are
+    watermark: int = 0  # the last sequence number that the index tables cover
 
 
 class TermReader(Reader):
@@ -222,23 +215,14 @@ _ROWS = 8, 256  # rows of a table read at a time, at first and at the most
 
 
 class SnapshotCache(NamedTuple):
-    """Values derived from a commit, valid for every snapshot of that commit.
+    """Values derived from a commit, valid for every snapshot of that commit."""
 
-    Attributes:
-        file: the data file: each counts its commits.
-        commit: the number of the commit.
-        head: its head.
-        memtable: what lies beyond the watermark, loaded up to this commit.
-        plain: whether all of that is still there, and nothing is said of any.
-        whole: whether all of that is still there.
-    """
-
-    file: DataFile
-    commit: int
-    head: LmdbHead
-    memtable: Memtable
-    plain: bool
-    whole: bool
+    file: DataFile  # the data file: each counts its commits
+    commit: int  # the number of the commit
+    head: LmdbHead  # its head
+    memtable: Memtable  # what lies beyond the watermark, loaded up to this commit
+    plain: bool  # whether all of that is still there, and nothing is said of any
+    whole: bool  # whether all of that is still there
 
 
 class LmdbReader(TermReader):

@@ -83,15 +83,7 @@ _ROW = 64  # assumed bytes of a row in addition to its content
 
 
 class PostgresWriter(PostgresReader):
-    """Writes in one transaction, which has locked the head of the store.
-
-    Attributes:
-        broken: the first error of the database; the transaction is lost after it.
-        committing: whether the commit was sent.
-        commits: the names of the store's last commits before this one, newest first.
-        name: the name of this commit.
-        counts: the terms with a count.
-    """
+    """Writes in one transaction, which has locked the head of the store."""
 
     def __init__(
         self,
@@ -111,12 +103,14 @@ class PostgresWriter(PostgresReader):
         self._ahead = self._named = None  # answers can change
         self.head = self._base = head
         self._copies = copies
+        # the names of the store's last commits before this one, newest first
         self.commits = commits
-        self.name = os.urandom(NAME)
+        self.name = os.urandom(NAME)  # the name of this commit
         self._sent = False
+        # the first error of the database; the transaction is lost after it
         self.broken: psycopg.Error | None = None
-        self.committing = False
-        self.counts = counts
+        self.committing = False  # whether the commit was sent
+        self.counts = counts  # the terms with a count
         self._grains: dict[int, Added] = {}
         self._numbers: dict[bytes, int] = {}  # numbers of these grains, by address
         self._known = known  # numbers of looked-up addresses
