@@ -15,7 +15,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import compact, storage
+from omsgrain.storage.lmdb import maintenance, storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.tables import BLOBS, TABLES
@@ -110,12 +110,12 @@ def test_the_new_file_is_private_while_it_is_written(
     (path / "data.mdb").chmod(0o600)
     found: list[int] = []
 
-    class Telling(compact._Copy):
+    class Telling(maintenance._Copy):
         def end(self) -> None:
             found.append((path / "data.part" / "data.mdb").stat().st_mode & 0o777)
             super().end()
 
-    monkeypatch.setattr(compact, "_Copy", Telling)
+    monkeypatch.setattr(maintenance, "_Copy", Telling)
     store.compact()
     assert found == [0o600]
 
@@ -171,9 +171,9 @@ def test_relaxed_and_an_empty_store(path: Path) -> None:
 def test_many_commits_to_the_new_file(
     path: Path, store: LmdbStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact, "_COMMIT", 10_000)
-    monkeypatch.setattr(compact, "_BYTES", 3_000)
-    monkeypatch.setattr(compact, "_ROWS", 7)
+    monkeypatch.setattr(maintenance, "_COMMIT", 10_000)
+    monkeypatch.setattr(maintenance, "_BYTES", 3_000)
+    monkeypatch.setattr(maintenance, "_ROWS", 7)
     put(store, *blobs(200))
     store.flush()
     before = rows(path)
@@ -216,14 +216,14 @@ def test_another_store_at_the_path_is_left_alone(path: Path, store: LmdbStorage)
 
 def test_a_damaged_table_is_not_copied(path: Path, store: LmdbStorage) -> None:
     put(store, *blobs(50))
-    copied = compact._some
+    copied = maintenance._some
 
     def some(cursor: object, table: object) -> list[tuple[bytes, bytes]]:
         rows = copied(cursor, table)  # type: ignore[arg-type]
         return rows[:-1] if table is BLOBS else rows
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(StoreError):
-        patch.setattr(compact, "_some", some)
+        patch.setattr(maintenance, "_some", some)
         store.compact()
     assert names(path) == NAMES
     assert store.check().grains == 50
@@ -407,7 +407,7 @@ def test_a_fork_beside_a_compaction(path: Path) -> None:
 # Dies before the n-th time that it makes, names or changes a file; says so if it got to the end.
 DYING = """
 import os, sys
-from omsgrain.storage.lmdb import compact, storage
+from omsgrain.storage.lmdb import maintenance, storage
 store = storage.LmdbStorage(sys.argv[1])
 store.write(lambda writer: None)
 left = int(sys.argv[2])
@@ -458,7 +458,9 @@ def test_killed_at_each_step(path: Path, step: int, first: str) -> None:
     store.close()
 
 
-@pytest.mark.parametrize("moment", ["compact._Copy.add", "compact._Copy.end", "compact.replace"])
+@pytest.mark.parametrize(
+    "moment", ["maintenance._Copy.add", "maintenance._Copy.end", "maintenance.replace"]
+)
 def test_killed_while_it_copies(path: Path, moment: str) -> None:
     store = LmdbStorage(path)
     put(store, *blobs(40))

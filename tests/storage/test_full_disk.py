@@ -34,7 +34,7 @@ import resource, signal, sys
 import omsgrain as og
 from omsgrain.store.context import context_of
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import backup, storage
+from omsgrain.storage.lmdb import storage
 storage.RUN = 300
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 sys.dont_write_bytecode = True  # half of a compiled module would stay for all others

@@ -341,7 +341,7 @@ def test_a_kill_during_opening_does_no_harm(path: Path, count: int) -> None:
     store.close()
     code = """
         import sys
-        from omsgrain.storage.lmdb import locks as door
+        from omsgrain.storage.lmdb import data_file as door
         from omsgrain.storage.lmdb.storage import LmdbStorage
         sleep = door.time.sleep
         def tell(seconds):

@@ -13,7 +13,7 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain import errors as err
-from omsgrain.storage.lmdb.locks import MapResizeLock
+from omsgrain.storage.lmdb.data_file import MapResizeLock
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE
 from omsgrain.store.context import MANY, context_of, write_reads

@@ -436,7 +436,7 @@ def test_a_vanished_directory(path: Path) -> None:
 
 
 def test_a_transaction_that_does_not_end(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("omsgrain.storage.lmdb.locks.MAP_PATIENCE", 0.01)
+    monkeypatch.setattr("omsgrain.storage.lmdb.data_file.MAP_PATIENCE", 0.01)
     monkeypatch.setattr(environment, "FIRST_MAP", 256 << 10)
     store = LmdbStorage(path)
     with store.read(), pytest.raises(StoreError):

@@ -15,7 +15,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import backup, storage
+from omsgrain.storage.lmdb import maintenance, storage
 from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import FORMAT
@@ -123,7 +123,7 @@ def test_killed_halfway(old: Path, moment: str) -> None:
     code = f"""if True:
         import os, sys
         from types import SimpleNamespace
-        from omsgrain.storage.lmdb import rebuild as upgrade
+        from omsgrain.storage.lmdb import maintenance as upgrade
         from omsgrain.storage.lmdb.storage import LmdbStorage
         from omsgrain.storage.lmdb.writer import LmdbWriter
         pack = upgrade.FORMAT_VALUE.pack
@@ -215,7 +215,7 @@ def test_a_backup_has_the_permissions_of_the_store(
 KILLED = """
 import os, signal, sys
 import omsgrain as og
-from omsgrain.storage.lmdb import backup as upkeep
+from omsgrain.storage.lmdb import maintenance as upkeep
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 upkeep._finish = kill
@@ -267,7 +267,7 @@ def test_foreign_files_stay(path: Path, tmp_path: Path, kind: str) -> None:
 
 def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
     store = make(path)
-    with backup.appearing(tmp_path / "copy.omsg") as made:
+    with maintenance.appearing(tmp_path / "copy.omsg") as made:
         with pytest.raises(StoreError):
             store.backup(tmp_path / "copy.omsg")
         (made / "note").write_text("still here")

@@ -146,7 +146,7 @@ def restore(
             written. Nothing was made.
         UnsupportedError: the backup or the path is a database.
     """
-    from omsgrain.storage.lmdb.backup import staged
+    from omsgrain.storage.lmdb.maintenance import staged
     from omsgrain.store.privacy.tombstone_replay import replay_erasures
 
     with staged(directory_of(backup), directory_of(path)) as part:

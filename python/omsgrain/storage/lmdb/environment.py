@@ -35,11 +35,11 @@ from omsgrain.storage.lmdb.data_file import (
     NEXT_FILE,
     WRITER_FILE,
     DataFile,
+    MapResizeLock,
     failure,
     identity,
     is_noted,
 )
-from omsgrain.storage.lmdb.locks import MapResizeLock
 from omsgrain.storage.lmdb.memtable import IdleFlush, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 
     from omsgrain.storage.lmdb.reader import SnapshotCache
     from omsgrain.storage.tables import Table
+
 
 _LAYOUT = struct.Struct(">4sQQ")
 _SUM = struct.Struct(">I")

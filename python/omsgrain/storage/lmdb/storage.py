@@ -20,16 +20,14 @@ from omsgrain.storage.base import (
     Sidecar,
     StoreStats,
 )
-from omsgrain.storage.lmdb import locks
-from omsgrain.storage.lmdb.backup import copy
+from omsgrain.storage.lmdb import data_file
 from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
-from omsgrain.storage.lmdb.compact import compact
 from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
+from omsgrain.storage.lmdb.maintenance import compact, copy, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, run_in
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
-from omsgrain.storage.lmdb.rebuild import rebuild, upgrade
 from omsgrain.storage.tables import FORMAT
 
 if TYPE_CHECKING:
@@ -84,11 +82,11 @@ _still: list[Environment] = []  # those that stand still for the fork under way
 def _before_fork() -> None:
     _lock.acquire()
     _still.extend(env for env in _shared.values() if env.before_fork())
-    locks.opening.acquire()
+    data_file.opening.acquire()
 
 
 def _after_fork_in_parent() -> None:
-    locks.opening.release()
+    data_file.opening.release()
     for env in _still:
         env.after_fork_in_parent()
     _still.clear()
@@ -96,7 +94,7 @@ def _after_fork_in_parent() -> None:
 
 
 def _after_fork_in_child() -> None:
-    locks.opening.release()
+    data_file.opening.release()
     for env in _shared.values():
         env.after_fork_in_child()
     _still.clear()

@@ -18,8 +18,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import CheckProblem, CheckReport, CompactReport, RebuildReport
 from omsgrain.storage.check import Pass, examine
-from omsgrain.storage.lmdb.backup import appearing
-from omsgrain.storage.lmdb.rebuild import lead_back
+from omsgrain.storage.lmdb.maintenance import appearing, lead_back
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.postgres import statements as sql

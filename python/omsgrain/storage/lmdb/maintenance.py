@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compact, rebuild, upgrade and back up a store on disk.
+
+LMDB keeps the pages of removed rows for later use, with their bytes in them, and the file never
+shrinks. A compaction copies every table, row by row in the order of its keys, into a new file,
+which then replaces the store's (``data_file.py``). Readers continue with the old file until their
+snapshot ends; writers wait for their turn.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import lmdb
+
+from omsgrain.durable import sync_directory
+from omsgrain.errors import IntegrityError, StoreError, UnsupportedError
+from omsgrain.storage import mentions
+from omsgrain.storage.base import CompactReport, RebuildReport, Writer
+from omsgrain.storage.lmdb.data_file import (
+    DATA_FILE,
+    HEAD_FILE,
+    MAX_TABLES,
+    PART_DIRECTORY,
+    clean,
+    failure,
+    replace,
+    sync_names,
+    take_after,
+)
+from omsgrain.storage.lmdb.environment import Environment, HeadFile, extend
+from omsgrain.storage.lmdb.memtable import RUN, Memtable
+from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.records import unpack
+from omsgrain.storage.tables import (
+    ADDRESSES,
+    BLOBS,
+    DELETED,
+    EVENT,
+    EVENTS,
+    FORMAT,
+    FORMAT_RECORD,
+    FORMAT_VALUE,
+    HEAD,
+    HEAD_RECORD,
+    META,
+    SEQUENCE,
+    STATES,
+    SUPERSEDES,
+    TABLES,
+    Table,
+)
+
+if TYPE_CHECKING:
+    from lmdb import Cursor
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system
+    fcntl = None  # type: ignore[assignment]
+
+_ROWS = 20_000  # at the most in one snapshot of the old file
+_BYTES = 4 << 20
+_COMMIT = 64 << 20  # bytes of rows in a commit to the new file; LMDB keeps them in memory
+_PLACE = 16
+
+Row = tuple[bytes, bytes]
+
+
+def compact(env: Environment) -> CompactReport:
+    """Rewrite the store's file, without free pages, and put it in the place of the old one."""
+    if os.name != "posix":
+        raise UnsupportedError("compaction needs a system that can replace an open file")
+    with env.exclusive():
+        env.must_be_in_place()
+        with env.reading():
+            before, head, model = env.file_size(), env.file.head(), os.fstat(env.file.fd)
+        try:
+            _write_compacted(env, model.st_mode & 0o777)
+            take_after(env.path / PART_DIRECTORY / DATA_FILE, model)
+            after = os.stat(env.path / PART_DIRECTORY / DATA_FILE).st_size
+            env.must_be_in_place()
+            replace(env.path, env.patience)
+        except (lmdb.Error, OSError) as error:
+            raise failure(env.path, "compact the store", error) from error
+        finally:
+            clean(env.path)
+        with suppress(OSError):
+            env.head_file.write(*head)
+    return CompactReport(before, after)
+
+
+def _write_compacted(env: Environment, mode: int) -> None:
+    """Write all rows to a file in ``data.part``, readable by its owner only, and sync it."""
+    clean(env.path)
+    part = env.path / PART_DIRECTORY
+    part.mkdir()
+    new = lmdb.open(
+        os.fsencode(part),
+        create=False,  # the directory
+        lock=False,  # no other process has it
+        map_size=max(env.map_size(), 2 * env.file_size()),
+        sync=False,
+        mode=mode,
+        max_dbs=MAX_TABLES,
+    )
+    try:
+        copy = _Copy(new, min(_COMMIT, env.budget.commit))
+        with env.reading() as txn:
+            names = {bytes(name) for name in txn.cursor().iternext(values=False)}
+        if unknown := names.difference(table.name for table in TABLES):
+            raise StoreError("the store has tables of another version", found=repr(min(unknown)))
+        for table in TABLES:
+            for rows in _rows(env, table):
+                copy.add(table, rows)
+            with env.reading() as txn:
+                copy.compare(table, txn.stat(env.tables[table])["entries"])
+        copy.end()
+        with (part / DATA_FILE).open("rb+") as file:
+            extend(new, file.fileno(), int(new.stat()["psize"]))
+        new.sync(True)
+    finally:
+        new.close()
+
+
+class _Copy:
+    """Appends to the tables of the new file, in large commits."""
+
+    def __init__(self, env: lmdb.Environment, most: int) -> None:
+        self._env = env
+        self._most = most
+        self._begin()
+        self._tables = {
+            t: env.open_db(t.name, txn=self._txn, dupsort=t.places, dupfixed=t.places)
+            for t in TABLES
+        }
+
+    def _begin(self) -> None:
+        self._txn = self._env.begin(write=True)
+        self._size = 0
+
+    def add(self, table: Table, rows: list[Row]) -> None:
+        with self._txn.cursor(self._tables[table]) as cursor:
+            _, added = cursor.putmulti(rows, append=True)
+        if added != len(rows):
+            raise _damaged(table)
+        self._size += _PLACE * len(rows) if table.places else sum(len(row[1]) for row in rows)
+        if self._size > self._most:
+            self._txn.commit()
+            self._begin()
+
+    def compare(self, table: Table, rows: int) -> None:
+        if self._txn.stat(self._tables[table])["entries"] != rows:
+            raise _damaged(table)
+
+    def end(self) -> None:
+        self._txn.commit()
+
+
+def _rows(env: Environment, table: Table) -> Iterator[list[Row]]:
+    """Walk the rows of a table by short snapshots; the caller keeps writers out."""
+    key = value = b""
+    while True:
+        with env.reading() as txn, txn.cursor(env.tables[table]) as cursor:
+            if not key:
+                there = cursor.first()
+            elif table.places:
+                there = cursor.set_range_dup(key, value) and cursor.next()
+            else:
+                there = cursor.set_range(key) and cursor.next()
+            rows = [] if not there else _some(cursor, table)
+        if not rows:
+            return
+        yield rows
+        key, value = rows[-1]
+
+
+def _some(cursor: Cursor[bytes], table: Table) -> list[Row]:
+    if table.places:
+        return list(islice(cursor, _ROWS))
+    rows: list[Row] = []
+    size = 0
+    for row in cursor:
+        rows.append(row)
+        size += len(row[1])
+        if len(rows) == _ROWS or size > _BYTES:
+            break
+    return rows
+
+
+def _damaged(table: Table) -> StoreError:
+    return StoreError(f"the table {table.name.decode()} is damaged; look at what check() finds")
+
+
+def rebuild(writer: LmdbWriter) -> RebuildReport:
+    """Rebuild all that follows from the blobs and their states.
+
+    That is: the terms, the addresses that are missing or lead nowhere, the way from a grain to
+    those that it superseded, and the counts.
+    """
+    writer.drop_terms()
+    damaged: list[int] = []
+    grains = rows = readdressed = after = blob_bytes = 0
+    run = Memtable(0)
+
+    def write_run() -> None:
+        nonlocal grains, rows, readdressed, run
+        missing = {d: seq for d, seq in run.digests.items() if writer.row_of(d) != seq}
+        writer.add_addresses(missing)
+        writer.add_rows(run)
+        grains, rows = grains + len(run.digests), rows + run.tail.rows()
+        readdressed += len(missing)
+        run = Memtable(0)
+
+    while page := writer.hashed_page(after):
+        after = page[-1][0]
+        blob_bytes += sum(len(blob) for _, blob, _ in page)
+        damaged += [seq for seq, _, digest in page if digest is None]
+        good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
+        run.digests.update((digest, seq) for seq, _, digest in good)
+        run.add_rows(good)
+        if len(run.digests) >= RUN:
+            write_run()
+    write_run()
+    if writer.entries(ADDRESSES) > grains:
+        _drop_stray_addresses(writer)
+    lead_back(writer)
+    mentions.forget(writer)
+    counts = {"grains": grains + len(damaged), "blob_bytes": blob_bytes}
+    writer.head = writer.head._replace(**counts)
+    writer.set_watermark()
+    return RebuildReport(grains, rows, readdressed, tuple(damaged))
+
+
+def _drop_stray_addresses(writer: LmdbWriter) -> None:
+    """Drop addresses without a grain; a damaged blob keeps the one that it was put under."""
+    for digest, row in writer.rows(ADDRESSES):
+        if len(row) != SEQUENCE.size or writer.row(BLOBS, row) is None:
+            writer.set_row(ADDRESSES, digest, None)
+
+
+def lead_back(writer: Writer) -> None:
+    """Rebuild the table that leads from a grain to those that it superseded."""
+    there = {key for key, _ in writer.rows(SUPERSEDES)}
+    removed = {
+        EVENT.unpack(row)[2]
+        for _, row in writer.rows(EVENTS)
+        if len(row) == EVENT.size and row[:1] == DELETED
+    }
+    wanted = set()
+    for old, row in writer.rows(STATES):
+        with suppress(IntegrityError):  # for check() to tell
+            successors = [bytes.fromhex(address) for address in unpack(row).successors]
+            for digest, new in zip(successors, writer.find(successors), strict=True):
+                key = b"" if new is None else SEQUENCE.pack(new) + old
+                # One that was removed and put again has superseded nothing since.
+                if new is not None and (key in there or digest not in removed):
+                    wanted.add(key)
+    for key in there - wanted:
+        writer.set_row(SUPERSEDES, key, None)
+    for key in wanted - there:
+        writer.set_row(SUPERSEDES, key, b"")
+
+
+_DROPPED = b"terms-0"
+
+
+def upgrade(env: Environment) -> None:
+    """Bring a store that is open for writing to the format of today."""
+
+    def work(writer: LmdbWriter) -> None:
+        before = writer.row(META, FORMAT_RECORD)
+        if before == FORMAT_VALUE.pack(FORMAT):
+            return  # another process was here before
+        writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
+        if before == FORMAT_VALUE.pack(1):
+            rebuild(writer)
+            writer.drop_table(env.file.env, _DROPPED)
+
+    env.write(work, alone=True)
+    env.file.format = FORMAT
+
+
+_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+
+
+def must_be_new(path: Path) -> None:
+    """Refuse to write where something is."""
+    try:
+        there = path.exists()
+    except OSError as error:  # a name that is too long
+        raise failure(path, "look at", error) from error
+    if there:
+        raise StoreError(f"there is something at {str(path)!r} already", expected="a new path")
+
+
+@contextmanager
+def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
+    """A directory that gets its name when the block ends well, and is gone when it does not.
+
+    Until then it is in ``.NAME.part`` beside, which no other user may read. What a killed process
+    left there is removed first: it has all that is in a store.
+    """
+    must_be_new(path)
+    part = path.with_name(f".{path.name}.part")
+    made = part / path.name
+    try:
+        with _own(part, path.name):
+            made.mkdir()
+            yield made
+            made.chmod(_no_wider(made, like or made) | 0o700)
+            os.rename(made, path)
+            sync_names(path)
+    except (lmdb.Error, OSError) as error:
+        raise failure(path, "make the backup", error) from error
+
+
+@contextmanager
+def _own(part: Path, name: str) -> Iterator[None]:
+    """Have a directory for oneself, and remove it in the end."""
+    with suppress(FileExistsError):
+        part.mkdir(mode=0o700)
+    held = os.open(part, _DIRECTORY) if fcntl is not None else None
+    try:
+        if held is not None:
+            if os.fstat(held).st_uid != os.geteuid():  # where all may write, say
+                raise FileExistsError(errno.EEXIST, "the directory belongs to another user")
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise StoreError(f"another process is making {str(part)!r} just now") from None
+        for left in part.iterdir():
+            if left.name != name:
+                raise FileExistsError(errno.EEXIST, "there is a directory with something else")
+            shutil.rmtree(left)
+        try:
+            yield
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _no_wider(path: Path, like: Path) -> int:
+    """The permissions that both files give."""
+    return path.stat().st_mode & like.stat().st_mode & 0o777
+
+
+def copy(env: Environment, path: Path) -> None:
+    """Copy a store as it is now to a directory that is not there yet.
+
+    The copy appears whole or not at all. Only those who may read the store may read it.
+    """
+    with appearing(path, env.path) as made:
+        env.copy(made)
+        _finish(made)
+        for file in made.iterdir():
+            file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
+
+
+def _finish(made: Path) -> None:
+    """Give a copied data file its note of how far it has come, and see that the disk has both."""
+    with lmdb.open(os.fsencode(made), readonly=True, lock=False, max_dbs=1) as copied:
+        meta = copied.open_db(META.name, create=False)
+        with copied.begin(db=meta) as txn:
+            record = txn.get(HEAD_RECORD)
+    if record is not None:
+        side = HeadFile(made / HEAD_FILE)
+        side.write(*HEAD.unpack(record)[:2])
+        side.close()
+    for file in made.iterdir():
+        with file.open("rb+") as opened:
+            os.fsync(opened.fileno())
+
+
+@contextmanager
+def staged(backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Make a store from a backup, in a directory beside the path that it gets in the end.
+
+    It is moved to the path when the block ends well, and deleted when it does not, so no reader
+    sees it before the block is done. The backup stays as it is.
+    """
+    source, target = Path(backup), Path(path)
+    must_be_new(target)
+    part = target.with_name(f".{target.name}.restoring")
+    with suppress(FileNotFoundError):  # of one that was killed
+        shutil.rmtree(part)
+    try:
+        _make(source, part)
+        yield part
+        must_be_new(target)
+        part.rename(target)
+        sync_directory(target.parent)
+    except OSError as error:
+        raise failure(target, "restore the store", error) from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _make(source: Path, target: Path) -> None:
+    from omsgrain.storage.check import check_in_child
+    from omsgrain.storage.lmdb.storage import LmdbStorage
+
+    report = check_in_child(source)
+    if not report.ok:
+        raise StoreError(
+            f"the backup {str(source)!r} is not as it was made",
+            expected="a check without problems",
+            found=report.problems[0].message,
+        )
+    with closing(LmdbStorage(source, readonly=True)) as backup:
+        backup.backup(target)
