@@ -63,7 +63,7 @@ def digest_of(store: og.GrainStore, table: Table) -> tuple[int, str]:
 
 
 def small_runs(monkeypatch: pytest.MonkeyPatch, run: int) -> None:
-    for module in ("memtable", "storage", "rebuild"):
+    for module in ("memtable", "storage", "maintenance"):
         monkeypatch.setattr(f"omsgrain.storage.lmdb.{module}.RUN", run)
 
 

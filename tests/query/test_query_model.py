@@ -73,7 +73,7 @@ class LmdbQueryModel(QueryModel):
 def test_queries(
     machine: type[QueryModel], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    for module in ("memtable", "storage", "rebuild"):
+    for module in ("memtable", "storage", "maintenance"):
         monkeypatch.setattr(f"omsgrain.storage.lmdb.{module}.RUN", RUN)
     long = request.config.getoption("--long")
     run_state_machine_as_test(

@@ -7,7 +7,8 @@ from random import Random
 
 import pytest
 
-from omsgrain.search.rank import K, Ranked, fuse
+from omsgrain.search.rank import K, fuse
+from omsgrain.search.text import Match
 
 
 def newest(seq: int) -> bytes:
@@ -15,7 +16,7 @@ def newest(seq: int) -> bytes:
     return seq.to_bytes(16, "big")
 
 
-def seqs(ranked: list[Ranked]) -> list[int]:
+def seqs(ranked: list[Match]) -> list[int]:
     return [one.seq for one in ranked]
 
 

@@ -18,7 +18,8 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import OmsError
 from omsgrain.search import vectors
-from omsgrain.search.nearest import Near, Nearest
+from omsgrain.search.nearest import Nearest
+from omsgrain.search.text import Match
 from omsgrain.storage.base import Storage
 from omsgrain.storage.tables import (
     EMBEDDED,
@@ -38,7 +39,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     store.close()
 
 
-def search(store: Storage, query: Floats, **options: Any) -> list[Near]:
+def search(store: Storage, query: Floats, **options: Any) -> list[Match]:
     with store.read() as reader:
         return Nearest().search(reader, query, **options)
 
@@ -222,8 +223,8 @@ def test_no_tenant_fixes_the_dimension_of_a_model(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0]})
     add(store, {second: [1.0, 0.0, 0.0]})
-    assert search(store, [1.0]) == [Near(first, 1.0)]
-    assert search(store, [1.0, 0.0, 0.0], model="m") == [Near(second, 1.0)]
+    assert search(store, [1.0]) == [Match(first, 1.0)]
+    assert search(store, [1.0, 0.0, 0.0], model="m") == [Match(second, 1.0)]
     add(store, {first: [0.0, 1.0, 0.0]})  # in place of the other, which was its model's last
     with store.read() as reader:
         assert vectors.vectors_of(reader, first) == {"m": array("f", [0, 1, 0])}
@@ -331,10 +332,10 @@ def test_only_accepted_grains_and_few_are_asked(store: Storage) -> None:
 def test_models_are_never_compared(store: Storage) -> None:
     first, second = put(store, 2)
     add(store, {first: [1.0, 0.0]}, "a")
-    assert search(store, [1.0, 0.0]) == [Near(first, 1.0)]
+    assert search(store, [1.0, 0.0]) == [Match(first, 1.0)]
     add(store, {second: [1.0, 0.0]}, "b")
-    assert search(store, [1.0, 0.0], model="a") == [Near(first, 1.0)]
-    assert search(store, [1.0, 0.0], model="b") == [Near(second, 1.0)]
+    assert search(store, [1.0, 0.0], model="a") == [Match(first, 1.0)]
+    assert search(store, [1.0, 0.0], model="b") == [Match(second, 1.0)]
     for model in (None, "c", "", 7):
         bad = refused(search, store, [1.0, 0.0], model=model)
         assert bad == ("ERR_SCHEMA", "/model")

@@ -12,7 +12,8 @@ from random import Random
 import pytest
 
 from omsgrain.search import ann
-from omsgrain.search.nearest import Near, Nearest
+from omsgrain.search.nearest import Nearest
+from omsgrain.search.text import Match
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.vector_stores import Floats, add, noise, put
@@ -35,7 +36,7 @@ def written(folder: Path) -> tuple[int, int]:
     return stat.st_ino, stat.st_mtime_ns
 
 
-def search(nearest: Nearest, store: Storage, query: Floats, **options: object) -> list[Near]:
+def search(nearest: Nearest, store: Storage, query: Floats, **options: object) -> list[Match]:
     with store.read() as reader:
         return nearest.search(reader, query, **options)  # type: ignore[arg-type]
 

@@ -177,7 +177,9 @@ def run(
     walk = Walk(terms, asked, newest)
     places = walk.places(start)
     found, more = walk.page(places, limit)
-    plan = _plan(walk) if explain else None
+    plan = None
+    if explain:
+        plan = Plan(walk.name, walk.looked_up, walk.tested, walk.estimate, walk.rows, walk.blobs)
     total = None
     if count and (total := walk.total()) is None:
         # A page from the start has counted its part already.
@@ -193,12 +195,7 @@ def run(
 
 
 def among(terms: Reader, asked: Conditions, *, scan: bool) -> Reader:
-    """Choose the grains to look among: with the sealed ones that are open here, or without.
-
-    Raises:
-        UnsupportedError: sealed grains cannot be asked that, or no index answers it and ``scan``
-            does not allow to read every grain.
-    """
+    """Choose the grains to look among: with the sealed ones that are open here, or without."""
     if is_opened(terms):
         sealed = asked.sealed and terms.has_sealed()
         terms = _among_sealed(terms, asked, scan) if sealed else terms.inner
@@ -235,44 +232,27 @@ def iterate(
     scan: bool = False,
 ) -> Iterator[Grain]:
     """Walk all grains that match, newest first; ``GrainStore.iter_query`` says more."""
-    return _iterate(read, conditions(filters), scan)
+    return _iterate(read, conditions(filters), scan)  # refuses filters before the first grain
 
 
 def _iterate(
     read: Callable[[], AbstractContextManager[Reader]], asked: Conditions, scan: bool
 ) -> Iterator[Grain]:
     after: bytes | None = None
-    most = _FIRST
-    while True:
-        page, whole = _page(read, asked, scan, after, most)
-        yield from (grain for _, grain in page)
-        if whole:
-            return
-        after, most = page[-1][0], min(most * 4, PAGE_GRAINS)
-
-
-def _page(
-    read: Callable[[], AbstractContextManager[Reader]],
-    asked: Conditions,
-    scan: bool,
-    after: bytes | None,
-    most: int,
-) -> tuple[list[tuple[bytes, Grain]], bool]:
-    """Read the next places and grains in a snapshot, and tell whether these are the last."""
-    page: list[tuple[bytes, Grain]] = []
-    size = 0
-    with read() as terms:
-        walk = Walk(among(terms, asked, scan=scan), asked, True)
-        for place, grain in walk.matches(walk.places(after)):
-            page.append((place, grain))
-            size += len(grain.blob)
-            if len(page) == most or size >= PAGE_BYTES:
-                return page, False
-    return page, True
-
-
-def _plan(walk: Walk) -> Plan:
-    return Plan(walk.name, walk.looked_up, walk.tested, walk.estimate, walk.rows, walk.blobs)
+    most, more = _FIRST, True
+    while more:
+        page: list[Grain] = []
+        size, more = 0, False
+        with read() as terms:  # closed before the caller gets a grain
+            walk = Walk(among(terms, asked, scan=scan), asked, True)
+            for place, grain in walk.matches(walk.places(after)):
+                page.append(grain)
+                size += len(grain.blob)
+                if len(page) == most or size >= PAGE_BYTES:
+                    after, more = place, True
+                    break
+        yield from page
+        most = min(most * 4, PAGE_GRAINS)
 
 
 def _fingerprint(asked: Conditions, order: Order) -> bytes:

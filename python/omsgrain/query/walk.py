@@ -183,7 +183,8 @@ class Walk:
         self._walked_term, self._others = walked, others
         # the filters that no index answers, tested on each grain that is left
         self.tested = asked.tested
-        if asked.prefix is not None and (not walked.prefix or _any_long(self._keys)):
+        long = any(key.startswith(LONG_NAMESPACE) for key in self._keys)
+        if asked.prefix is not None and (long or not walked.prefix):
             # Compared where its list is not walked, or lists of other namespaces are.
             self.tested = ("namespace", *asked.tested)
         self._unsure: dict[str, Any] = {}
@@ -286,7 +287,8 @@ class Walk:
 
     def seqs(self) -> set[int]:
         """The sequence numbers of all that match; grains are read only where they must be."""
-        found = set(self._left(self.places(None)))
+        places = self.places(None)
+        found = {place for place, _ in self.matches(places)} if self._reads else set(places)
         found.difference_update(self._bookkeeping())
         return {int.from_bytes(place[12:], "big") for place in found}
 
@@ -307,9 +309,6 @@ class Walk:
             walk = Walk(self._terms, narrower, self._newest)
             found = walk.matches(walk.places(None))
             yield from (place for place, grain in found if is_beside(grain))
-
-    def _left(self, places: Iterator[bytes]) -> Iterator[bytes]:
-        return (place for place, _ in self.matches(places)) if self._reads else places
 
     def total(self) -> int | None:
         """How many match from the start of the list; None where only a walk can tell.
@@ -402,10 +401,6 @@ def lists_beside(asked: Conditions) -> list[Term]:
 def there(terms: Reader, lists: Sequence[Term], which: Which) -> list[Term]:
     counts = terms.term_counts([(one.key, which) for one in lists]) if lists else []
     return [one for one, count in zip(lists, counts, strict=True) if count]
-
-
-def _any_long(keys: Sequence[bytes]) -> bool:
-    return any(key.startswith(LONG_NAMESPACE) for key in keys)
 
 
 def _edge(ms: int) -> bytes:

@@ -14,7 +14,7 @@ from functools import cache
 from heapq import heappush, heapreplace, nlargest
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import RangeError, number_found
@@ -24,6 +24,7 @@ from omsgrain.search.ann import (
     Neighbours,
     VectorGraphs,
 )
+from omsgrain.search.text import Match
 from omsgrain.search.vectors import Model, Vector, model_of, pack
 from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.tables import VECTORS
@@ -39,13 +40,6 @@ _PAGE = 256 << 10  # bytes of vectors at a time, to stay in the CPU cache
 _TOGETHER = 64  # grains whose vectors are read at once
 _FIRST, _MOST = 256, 4_096  # candidates from a graph: first, and at most before comparing all
 _ROUNDED = 1e-3
-
-
-class Near(NamedTuple):
-    """A result."""
-
-    seq: int  # the sequence number of a grain
-    score: float  # the cosine, -1 to 1; 1 means the same direction
 
 
 class Nearest:
@@ -70,7 +64,8 @@ class Nearest:
         limit: int = 10,
         allowed: Collection[int] | None = None,
         accept: Accept | None = None,
-    ) -> list[Near]:
+    ) -> list[Match]:
+        """Return the nearest grains, with their cosines: -1 to 1, which is the same direction."""
         query = pack(vector)
         if not 1 <= limit <= _LIMIT:
             raise RangeError(
@@ -90,7 +85,7 @@ class Nearest:
             found = _through(covered, reader, known, query, limit, accept)
         if found is None:
             found = _exact(query, reader.rows(VECTORS, prefix=known.prefix), limit, accept)
-        return [Near(seq, score) for score, seq in found]
+        return [Match(seq, score) for score, seq in found]
 
     def catch_up(self, store: Storage, *, make: bool = True) -> None:
         """Apply the store's changes to the graphs. It affects only speed and removed grains.

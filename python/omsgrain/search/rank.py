@@ -16,25 +16,18 @@ from itertools import groupby
 from typing import NamedTuple
 
 from omsgrain.search.feed import state
-from omsgrain.search.text import Phrase, Query, Row
+from omsgrain.search.text import Match, Phrase, Query, Row
 from omsgrain.search.words import WEIGHTS
 
 K = 60
 """The constant of the paper: larger values flatten the first ranks."""
 
 
-class Ranked(NamedTuple):
-    """A result."""
-
-    seq: int  # the sequence number of a grain
-    score: float  # above 0; 1 for the best result
-
-
 def fuse(
     lists: Sequence[Iterable[int]],
     *,
     place: Callable[[int], bytes],
-) -> list[Ranked]:
+) -> list[Match]:
     parts: dict[int, list[float]] = {}
     for ranked in lists:
         for rank, seq in enumerate(dict.fromkeys(ranked), 1):
@@ -42,12 +35,12 @@ def fuse(
     # fsum is independent of order, so grains that swap ranks between lists tie exactly.
     sums = {seq: math.fsum(terms) for seq, terms in parts.items()}
     best = max(sums.values(), default=1.0)
-    order: list[Ranked] = []
+    order: list[Match] = []
     for total, tied in groupby(sorted(sums, key=sums.__getitem__, reverse=True), sums.__getitem__):
         same = list(tied)
         if len(same) > 1:
             same.sort(key=place, reverse=True)
-        order += [Ranked(seq, total / best) for seq in same]
+        order += [Match(seq, total / best) for seq in same]
     return order
 
 

@@ -35,16 +35,11 @@ class Snippet:
     text: str  # the part, on one line; "…" marks a cut
     marks: tuple[Span, ...]  # start and end of each matching word in ``text``, in order
 
-    def marked(self, before: str = "[", after: str = "]") -> str:
-        """Return the text with markers around each matching word.
-
-        Args:
-            before: the marker before a word.
-            after: the marker after a word.
-        """
+    def marked(self) -> str:
+        """Return the text with each matching word in brackets."""
         out, end = [], 0
         for start, stop in self.marks:
-            out += [self.text[end:start], before, self.text[start:stop], after]
+            out += [self.text[end:start], "[", self.text[start:stop], "]"]
             end = stop
         return "".join(out) + self.text[end:]
 
@@ -57,7 +52,7 @@ class Shown:
     snippet: Snippet | None  # a snippet of the field with the most words; None if none matches
 
 
-def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
+def show(fields: Mapping[str, Any], query: Query) -> Shown:
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
     for name, text in texts(fields):
@@ -71,16 +66,16 @@ def show(fields: Mapping[str, Any], query: Query, width: int = WIDTH) -> Shown:
     if best is None:
         return Shown((), None)
     _, name, places, spans = best
-    return Shown(tuple(names), _cut(name, places, spans, width))
+    return Shown(tuple(names), _cut(name, places, spans))
 
 
-def piece(text: str, query: Query, width: int = WIDTH) -> Snippet:
+def piece(text: str, query: Query) -> Snippet:
     """Return the best snippet of a text; its beginning if nothing matches."""
     places, spans = _found(text, query)
     if spans:
-        return _cut("", places, spans, width)
+        return _cut("", places, spans)
     text = places.text
-    high = _end(text, min(width, len(text)), 0)
+    high = _end(text, min(WIDTH, len(text)), 0)
     return Snippet("", _CONTROL.sub(" ", text[:high]) + "…" * (high < len(text)), ())
 
 
@@ -90,18 +85,18 @@ def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
     return places, [find.span() for find in finds]
 
 
-def _cut(name: str, places: Places, spans: list[Span], width: int) -> Snippet:
+def _cut(name: str, places: Places, spans: list[Span]) -> Snippet:
     """Return the part of the text with the most different words."""
     text = places.text
     marks = [
-        (start, min(end, start + width))
+        (start, min(end, start + WIDTH))
         for start, end in map(places.back, *zip(*spans, strict=True))
     ]
     said = [places.spaced[start:end] for start, end in spans]
-    first, last = _densest(marks, said, width)
+    first, last = _densest(marks, said)
     start, end = marks[first][0], marks[last][1]
-    low = max(0, min(start - (width - end + start) // 2, len(text) - width))
-    high = min(len(text), low + width)
+    low = max(0, min(start - (WIDTH - end + start) // 2, len(text) - WIDTH))
+    high = min(len(text), low + WIDTH)
     low, high = _begin(text, low, start), _end(text, high, end)
     before, after = "…" * (low > 0), "…" * (high < len(text))
     shift = len(before) - low
@@ -109,12 +104,12 @@ def _cut(name: str, places: Places, spans: list[Span], width: int) -> Snippet:
     return Snippet(name, before + _CONTROL.sub(" ", text[low:high]) + after, inside)
 
 
-def _densest(marks: list[Span], said: list[str], width: int) -> Span:
+def _densest(marks: list[Span], said: list[str]) -> Span:
     """Return the first and last mark of the part with the most different words."""
     best, most = (0, 0), 0
     last = 0
     for first, (start, _) in enumerate(marks):
-        while last + 1 < len(marks) and marks[last + 1][1] - start <= width:
+        while last + 1 < len(marks) and marks[last + 1][1] - start <= WIDTH:
             last += 1
         if (count := len(set(said[first : last + 1]))) > most:
             best, most = (first, last), count

@@ -136,12 +136,11 @@ TRIES = 100
 _FIRST_PAGE = 256  # matches to read first with a filter; then 8 times as many
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
-    """A grain that matches."""
+class Match(NamedTuple):
+    """A grain that a search found."""
 
     seq: int  # its sequence number
-    score: float  # from 1 for the best result down to 0
+    score: float  # of words and of several lists 1 for the best down to 0; of vectors the cosine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import chain, repeat
 from pathlib import Path
@@ -33,7 +33,6 @@ from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.pages import broken_pages
 from omsgrain.storage.lmdb.reader import LmdbReader
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.records import unpack
 from omsgrain.storage.signatures import SEALED as signatures_SEALED
 from omsgrain.storage.signatures import examine_many, read_row
 from omsgrain.storage.tables import (
@@ -42,7 +41,6 @@ from omsgrain.storage.tables import (
     BLOBS,
     COUNTER,
     COUNTERS,
-    DELETED,
     EVENT,
     EVENTS,
     HOLDS,
@@ -184,84 +182,65 @@ _DAMAGED = "a row is damaged"
 
 def state_problems(reader: CheckReader) -> Iterator[CheckProblem]:
     """Check every table of life STATE except the audit trail."""
-    yield from _Supersessions(reader).problems()
-    yield from _about_grains(reader, COUNTERS)
-    yield from _about_grains(reader, HOLDS)
-    yield from _toggles(reader)
+    yield from _supersessions(reader)
+    yield from _about_grains(
+        reader, COUNTERS, lambda rest, row: not rest and len(row) == COUNTER.size
+    )
+    yield from _about_grains(
+        reader, HOLDS, lambda rest, row: not rest and isinstance(_unpack(row), list)
+    )
+    yield from _about_grains(
+        reader, TOGGLES, lambda rest, row: rest != b"" and records.is_sound(row)
+    )
     yield from _events(reader)
     yield from _reviews(reader)
     yield from _vectors(reader)
     yield from _mentions(reader)
 
 
-class _Supersessions:
-    """The states, and the table from a new grain to those that it superseded."""
-
-    def __init__(self, reader: CheckReader) -> None:
-        self.reader = reader
-        self.absent: dict[
-            bytes, int
-        ] = {}  # missing successor -> the first grain that it superseded
-        self.pairs = 0
-        self.removed = {
-            EVENT.unpack(row)[2]
-            for _, row in reader.rows(EVENTS)
-            if len(row) == EVENT.size and row[:1] == DELETED
-        }
-
-    def problems(self) -> Iterator[CheckProblem]:
-        for key, row in self.reader.rows(STATES):
-            seq = _number(key)
-            if seq is None:
-                yield _state_problem(STATES, None, _DAMAGED)
-                continue
-            if not self.reader.has_blob(seq):
-                yield _state_problem(STATES, seq, _GONE)
-            try:
-                successors = unpack(row).successors
-            except IntegrityError:
-                yield _state_problem(STATES, seq, _DAMAGED)
-                continue
-            yield from self._successors(seq, [bytes.fromhex(a) for a in successors])
-        if self.reader.entries(SUPERSEDES) != self.pairs:
-            yield _state_problem(SUPERSEDES, None, "the number of rows differs from the states")
-        yield from self._absent()
-
-    def _successors(self, seq: int, digests: list[bytes]) -> Iterator[CheckProblem]:
-        for digest, new in zip(digests, self.reader.find(digests), strict=True):
+def _supersessions(reader: CheckReader) -> Iterator[CheckProblem]:
+    """Check the states, and the table from a new grain to those that it superseded."""
+    absent: dict[bytes, int] = {}  # missing successor -> the first grain that it superseded
+    removed = records.removed_digests(reader)
+    pairs = 0
+    for key, row in reader.rows(STATES):
+        seq = _number(key)
+        if seq is None:
+            yield _state_problem(STATES, None, _DAMAGED)
+            continue
+        if not reader.has_blob(seq):
+            yield _state_problem(STATES, seq, _GONE)
+        try:
+            digests = [bytes.fromhex(address) for address in records.unpack(row).successors]
+        except IntegrityError:
+            yield _state_problem(STATES, seq, _DAMAGED)
+            continue
+        for digest, new in zip(digests, reader.find(digests), strict=True):
             if new is None:
-                self.absent.setdefault(digest, seq)
-                continue
-            if self.reader.row(SUPERSEDES, SEQUENCE.pack(new) + SEQUENCE.pack(seq)) is not None:
-                self.pairs += 1
-            elif digest not in self.removed:  # otherwise it was put again, and superseded nothing
+                absent.setdefault(digest, seq)
+            elif reader.row(SUPERSEDES, SEQUENCE.pack(new) + key) is not None:
+                pairs += 1
+            elif digest not in removed:  # otherwise it was put again, and superseded nothing
                 yield _state_problem(
                     SUPERSEDES, seq, "the row from the grain that superseded it is missing"
                 )
+    if reader.entries(SUPERSEDES) != pairs:
+        yield _state_problem(SUPERSEDES, None, "the number of rows differs from the states")
+    for digest, seq in absent.items():
+        if digest not in removed:
+            yield _state_problem(STATES, seq, "a grain that superseded it is missing")
 
-    def _absent(self) -> Iterator[CheckProblem]:
-        """Find missing successors; for a removed one there is an event."""
-        for digest, seq in self.absent.items():
-            if digest not in self.removed:
-                yield _state_problem(STATES, seq, "a grain that superseded it is missing")
 
-
-def _about_grains(reader: CheckReader, table: Table) -> Iterator[CheckProblem]:
+def _about_grains(
+    reader: CheckReader, table: Table, is_sound: Callable[[bytes, bytes], bool]
+) -> Iterator[CheckProblem]:
+    """Check rows under a grain's number, each by the rest of its key and its value."""
     for key, row in reader.rows(table):
-        seq = _number(key)
-        if seq is None or not (len(row) == COUNTER.size if table is COUNTERS else _list(row)):
+        seq = _number(key[: SEQUENCE.size])
+        if seq is None or not is_sound(key[SEQUENCE.size :], row):
             yield _state_problem(table, seq, _DAMAGED)
         elif not reader.has_blob(seq):
             yield _state_problem(table, seq, _GONE)
-
-
-def _toggles(reader: CheckReader) -> Iterator[CheckProblem]:
-    for key, row in reader.rows(TOGGLES):
-        seq, what = _number(key[: SEQUENCE.size]), key[SEQUENCE.size :]
-        if seq is None or not what or not records.is_sound(row):
-            yield _state_problem(TOGGLES, seq, _DAMAGED)
-        elif not reader.has_blob(seq):
-            yield _state_problem(TOGGLES, seq, _GONE)
 
 
 def _events(reader: CheckReader) -> Iterator[CheckProblem]:
@@ -331,10 +310,6 @@ def _mentions(reader: CheckReader) -> Iterator[CheckProblem]:
 
 def _number(key: bytes) -> int | None:
     return int(SEQUENCE.unpack(key)[0]) if len(key) == SEQUENCE.size else None
-
-
-def _list(row: bytes) -> bool:
-    return isinstance(_unpack(row), list)
 
 
 def _unpack(row: bytes) -> Any:

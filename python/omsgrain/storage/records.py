@@ -24,6 +24,9 @@ from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.storage import blind_index
 from omsgrain.storage.tables import (
     COUNTERS,
+    DELETED,
+    EVENT,
+    EVENTS,
     HOLDS,
     MODELS,
     SEALED,
@@ -138,6 +141,15 @@ def unpack(row: bytes | None) -> GrainStatus:
         restricted=bool(bits & RESTRICTED),
         successors=successors,
     )
+
+
+def removed_digests(reader: Reader) -> set[bytes]:
+    """Return the addresses of removed grains, by their events."""
+    return {
+        EVENT.unpack(row)[2]
+        for _, row in reader.rows(EVENTS)
+        if len(row) == EVENT.size and row[:1] == DELETED
+    }
 
 
 def forget(writer: Writer, seq: int) -> None:

@@ -87,9 +87,8 @@ DELETED: Final = b"D"
 HELD: Final = b"H"
 RELEASED: Final = b"R"
 RESTRICTED: Final = b"X"
-EMBEDDED: Final = b"E"
+EMBEDDED: Final = b"E"  # the grain got a vector
 SIGNED: Final = b"G"
-"""The grain got a vector."""
 
 
 class Life(Enum):
@@ -144,45 +143,12 @@ TOMBSTONES = Table(b"tombstones-0", Life.STATE)
 DUE = Table(b"due-0", Life.STATE)
 TOKENS = Table(b"tokens-0", Life.STATE)
 
-TABLES = (
-    BLOBS,
-    ADDRESSES,
-    TERMS,
-    PAST_TERMS,
-    META,
-    STATES,
-    COUNTERS,
-    HOLDS,
-    TOGGLES,
-    SUPERSEDES,
-    LINEAGES,
-    GUARDS,
-    REVIEWS,
-    EVENTS,
-    NAMED,
-    AUDIT,
-    NOTES,
-    MODELS,
-    VECTORS,
-    SIGNATURES,
-    SEALED,
-    KEYED,
-    KEPT,
-    BLIND,
-    PLAIN,
-    VEILED,
-    TOMBSTONES,
-    DUE,
-    TOKENS,
-)
+TABLES = tuple(table for table in list(globals().values()) if isinstance(table, Table))
+"""All tables, in the order above."""
 
 
 def event_of(row: bytes) -> tuple[bytes, int, bytes]:
-    """Parse a row of events-0: the kind, the number of the grain, and its address or mark.
-
-    Raises:
-        IntegrityError: the row is damaged.
-    """
+    """Parse a row of events-0: the kind, the number of the grain, and its address or mark."""
     try:
         kind, seq, digest = EVENT.unpack(row)
     except struct.error:

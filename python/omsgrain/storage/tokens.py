@@ -252,14 +252,13 @@ def _pack(token: Token) -> bytes:
         "s": list(token.scopes),
         "c": token.created,
     }
-    if token.revoked is not None:
-        row["r"] = token.revoked
-    if token.namespaces:
-        row["w"] = list(token.namespaces)
-    if token.expires is not None:
-        row["e"] = token.expires
-    if token.used is not None:
-        row["u"] = token.used
+    more = {
+        "r": token.revoked,
+        "w": list(token.namespaces) or None,
+        "e": token.expires,
+        "u": token.used,
+    }
+    row |= {name: value for name, value in more.items() if value is not None}
     packed: bytes = msgpack.packb(row)
     return packed
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -55,13 +55,13 @@ def search(
         # One snapshot only: a second one could deadlock with a writer that waits for the first.
         readers: list[Reader] = []
         accept = None if few is not None else _accept(context, asked, stack, readers)
-        lists: list[list[tuple[int, float]]] = []
+        lists: list[Sequence[tuple[int, float]]] = []
         complete = True
         if text is not None:
             found = context.texts().search(
                 context.inner.read, text, limit=most, seqs=few, accept=accept
             )
-            lists.append([(match.seq, match.score) for match in found.matches])
+            lists.append(found.matches)
             complete = found.complete or len(found.matches) == most
         if not readers:
             readers.append(stack.enter_context(context.inner.read()))
@@ -70,7 +70,7 @@ def search(
             near = context.nearest().search(
                 reader, vector, model=model, limit=most, allowed=few, accept=accept
             )
-            lists.append([(one.seq, max(0.0, one.score)) for one in near])
+            lists.append([(seq, max(0.0, score)) for seq, score in near])
         page = _page(context, reader, lists, text, limit, most_bytes, asked.names)
     if page.incomplete is None and not complete:
         page = replace(page, incomplete="refused")
@@ -124,7 +124,7 @@ def _accept(
 def _page(
     context: Context,
     reader: Reader,
-    lists: list[list[tuple[int, float]]],
+    lists: list[Sequence[tuple[int, float]]],
     text: str | None,
     limit: int,
     most_bytes: int | None,
@@ -137,8 +137,7 @@ def _page(
 
     ranked = lists[0]
     if len(lists) > 1:
-        merged = fuse([[seq for seq, _ in one] for one in lists], place=partial(_place, reader))
-        ranked = [(one.seq, one.score) for one in merged]
+        ranked = fuse([[seq for seq, _ in one] for one in lists], place=partial(_place, reader))
     query = None if text is None else read_query(text)
     hits: list[Hit] = []
     size, incomplete = 0, False

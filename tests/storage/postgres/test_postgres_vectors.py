@@ -14,9 +14,10 @@ from random import Random
 
 import pytest
 
-from omsgrain.search.nearest import Near, Nearest
+from omsgrain.search.nearest import Nearest
 from omsgrain.search.postgres import vectors
 from omsgrain.search.postgres.vectors import PostgresGraphs
+from omsgrain.search.text import Match
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
@@ -68,7 +69,7 @@ def rows(store: PostgresStorage) -> int:
     return count
 
 
-def found(store: PostgresStorage, nearest: Nearest, query: list[float], limit: int) -> list[Near]:
+def found(store: PostgresStorage, nearest: Nearest, query: list[float], limit: int) -> list[Match]:
     with store.read() as reader:
         return nearest.search(reader, query, limit=limit)
 

@@ -38,13 +38,10 @@ from omsgrain.storage.lmdb.data_file import (
 from omsgrain.storage.lmdb.environment import Environment, HeadFile, extend
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
-from omsgrain.storage.records import unpack
+from omsgrain.storage.records import removed_digests, unpack
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
-    DELETED,
-    EVENT,
-    EVENTS,
     FORMAT,
     FORMAT_RECORD,
     FORMAT_VALUE,
@@ -249,11 +246,7 @@ def _drop_stray_addresses(writer: LmdbWriter) -> None:
 def lead_back(writer: Writer) -> None:
     """Rebuild the table that leads from a grain to those that it superseded."""
     there = {key for key, _ in writer.rows(SUPERSEDES)}
-    removed = {
-        EVENT.unpack(row)[2]
-        for _, row in writer.rows(EVENTS)
-        if len(row) == EVENT.size and row[:1] == DELETED
-    }
+    removed = removed_digests(writer)
     wanted = set()
     for old, row in writer.rows(STATES):
         with suppress(IntegrityError):  # for check() to tell
