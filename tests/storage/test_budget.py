@@ -12,8 +12,8 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.storage.base import Storage
-from omsgrain.storage.lmdb.budget import LEAST, Budget, parse
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.location import LEAST, Budget, budget_of
 from support.child_process import run
 from support.shell import Shell, belief, lines
 from support.store_contract import StoreContract, make_pairs, pair, put
@@ -22,7 +22,7 @@ from support.store_contract import StoreContract, make_pairs, pair, put
 class TestSmallestLmdbStore(StoreContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[Storage]:
-        store = LmdbStorage(tmp_path / "memory.omsg", budget=parse(LEAST))
+        store = LmdbStorage(tmp_path / "memory.omsg", budget=budget_of(LEAST))
         yield store
         store.close()
 
@@ -33,11 +33,11 @@ class TestSmallestLmdbStore(StoreContract):
      ("20000000", 20_000_000), ("17000 KB", 17_000_000), (LEAST, LEAST), (1 << 40, 1 << 40)],
 )  # fmt: skip
 def test_what_may_be_asked_for(memory: int | str, found: int) -> None:
-    assert parse(memory) == Budget.of(found)
+    assert budget_of(memory) == Budget.of(found)
 
 
 def test_without_one_nothing_is_less() -> None:
-    whole = parse(None)
+    whole = budget_of(None)
     assert whole == Budget()
     large = Budget.of(1 << 40)
     assert (large.run, large.counts, large.text) == (whole.run, whole.counts, whole.text)
@@ -69,7 +69,7 @@ def test_more_memory_is_never_less_of_anything() -> None:
 
 def test_the_index_is_written_in_short_runs(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
-    few = parse(LEAST).run
+    few = budget_of(LEAST).run
     with og.open(path, memory_limit=LEAST) as store:
         report = store.put_many(
             (belief(n) for n in range(2 * few + 10)), errors="collect", batch_size=10**6
@@ -82,9 +82,9 @@ def test_the_index_is_written_in_short_runs(tmp_path: Path) -> None:
 
 def test_handles_that_share_a_store_share_the_tightest(tmp_path: Path) -> None:
     path = tmp_path / "memory.omsg"
-    few = parse(LEAST).run
+    few = budget_of(LEAST).run
     wide = LmdbStorage(path)
-    tight = LmdbStorage(path, budget=parse(LEAST))
+    tight = LmdbStorage(path, budget=budget_of(LEAST))
     put(wide, *make_pairs(few))
     assert wide.stats().watermark == few
     tight.close()
@@ -114,7 +114,7 @@ def test_on_the_command_line(
 
 
 def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:
-    store = LmdbStorage(tmp_path / "memory.omsg", budget=parse(LEAST))
+    store = LmdbStorage(tmp_path / "memory.omsg", budget=budget_of(LEAST))
     assert store.stats().map_bytes == LEAST
     for seed in range(2):  # 10 MiB each
         put(store, *(pair(bytes([seed, n]) * (512 << 10)) for n in range(10)))

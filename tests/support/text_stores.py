@@ -13,8 +13,8 @@ import omsgrain as og
 from omsgrain.search.text import TextIndex, TextMatches, texts_of
 from omsgrain.search.text_file import SqliteTextIndex
 from omsgrain.storage.base import TEXT_FILE, Storage
-from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.storage import LmdbStorage
+from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import DELETED
 from support.store_kinds import made
 

@@ -193,8 +193,6 @@ FilterKind: TypeAlias = Literal[
 
 
 class Filter(NamedTuple):
-    """One filter."""
-
     kind: FilterKind  # of its values
     says: str  # what it asks for, in a few words
     indexed: bool = True  # whether an index answers it; else each grain is tested

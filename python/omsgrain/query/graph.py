@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -174,10 +175,7 @@ class Graph:
 
 def provenance(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIMIT) -> Graph:
     """Return what a grain was made from, and what that was made from."""
-
-    def read(source: str) -> Grain | None:
-        return grain_at(reader, source)
-
+    read = partial(grain_at, reader)
     return _walk(found_at(reader, address), _sources, read, depth, limit)
 
 
@@ -215,7 +213,6 @@ def _walk(
     depth: int,
     limit: int,
 ) -> Graph:
-    """Go from grain to grain, level by level."""
     nodes = {start.address: Node(start.address, 0, start)}
     links: list[Link] = []
     level = [start]

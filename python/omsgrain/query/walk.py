@@ -128,9 +128,7 @@ class Opened(Protocol):
         """How many users may have some."""
         ...
 
-    def has_sealed(self) -> bool:
-        """Whether there are any."""
-        ...
+    def has_sealed(self) -> bool: ...
 
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> Reader:
         """The same, with the sealed grains of one user only, or with those words."""
@@ -204,7 +202,6 @@ class Walk:
 
     @property
     def estimate(self) -> int:
-        """How many grains the list holds, at most."""
         return sum(self._terms.term_counts([(key, self._which) for key in self._keys]))
 
     def places(self, start: bytes | None) -> Iterator[bytes]:

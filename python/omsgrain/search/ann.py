@@ -49,8 +49,6 @@ def library() -> tuple[Any, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """The state that a graph covers."""
-
     model: int  # id of the model
     dimension: int  # values of each vector
     forgotten: int  # number of vectors removed since the graph was made
@@ -281,8 +279,6 @@ C = TypeVar("C", bound=Candidates)
 
 @dataclass(slots=True)
 class Covered(Generic[C]):
-    """Candidates for a snapshot."""
-
     stamp: Stamp  # the state that they cover
     graph: C  # the candidates: an open graph, or a server
     tail: frozenset[int]  # numbers of grains with newer vectors

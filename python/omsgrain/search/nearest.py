@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, number_found
 from omsgrain.search.ann import (
     Candidates,
     Covered,
@@ -26,7 +25,7 @@ from omsgrain.search.ann import (
 )
 from omsgrain.search.text import Match
 from omsgrain.search.vectors import Model, Vector, model_of, pack
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Storage, see_range
 from omsgrain.storage.tables import VECTORS
 
 LARGE = 20_000
@@ -67,13 +66,7 @@ class Nearest:
     ) -> list[Match]:
         """Return the nearest grains, with their cosines: -1 to 1, which is the same direction."""
         query = pack(vector)
-        if not 1 <= limit <= _LIMIT:
-            raise RangeError(
-                "limit out of range",
-                field="/limit",
-                expected=f"1 to {_LIMIT}",
-                found=number_found(limit),
-            )
+        see_range("limit", limit, 1, _LIMIT)
         known = model_of(reader, model, len(query) // 4)
         if known is None:
             return []

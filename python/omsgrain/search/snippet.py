@@ -29,8 +29,6 @@ Span = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Snippet:
-    """A part of a field with its matching words."""
-
     field: str  # the name of the field
     text: str  # the part, on one line; "…" marks a cut
     marks: tuple[Span, ...]  # start and end of each matching word in ``text``, in order
@@ -46,8 +44,6 @@ class Snippet:
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """Why a search found a grain."""
-
     fields: tuple[str, ...]  # the names of the matching fields, in the grain's order
     snippet: Snippet | None  # a snippet of the field with the most words; None if none matches
 

@@ -25,7 +25,7 @@ from omsgrain.storage.base import TEXT_FILE, CheckProblem
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import Storage
-    from omsgrain.storage.lmdb.budget import Budget
+    from omsgrain.storage.location import Budget
 
 LONGEST = 10_000
 """Maximum characters of a query."""
@@ -137,16 +137,12 @@ _FIRST_PAGE = 256  # matches to read first with a filter; then 8 times as many
 
 
 class Match(NamedTuple):
-    """A grain that a search found."""
-
     seq: int  # its sequence number
     score: float  # of words and of several lists 1 for the best down to 0; of vectors the cosine
 
 
 @dataclass(frozen=True, slots=True)
 class TextMatches:
-    """The result of a search."""
-
     matches: tuple[Match, ...]  # best first; newest first among equals
     more: bool  # whether there are further matches
     read: int  # number of matches that were read, including those that a filter rejected

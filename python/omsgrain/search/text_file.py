@@ -27,7 +27,7 @@ from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TypeVar
 
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.search import feed
@@ -36,7 +36,7 @@ from omsgrain.search.rank import PhraseCounts, RankedMatches
 from omsgrain.search.text import TRIES, Query, Row, Start, TextIndex
 from omsgrain.search.words import COLUMNS
 from omsgrain.storage.base import CheckProblem
-from omsgrain.storage.lmdb.budget import Budget
+from omsgrain.storage.location import Budget
 
 PATIENCE = 30.0
 """Seconds to wait for another process that writes."""
@@ -266,7 +266,6 @@ def _changed(path: Path) -> tuple[int, int, int] | None:
     return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -299,17 +298,11 @@ class Handle:
         if os.getpid() != self._process:
             raise StoreError("the store was opened before a fork; open it again in this process")
 
-    def read(
-        self,
-        work: Callable[Concatenate[sqlite3.Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
-        """Run a function that changes nothing."""
+    def read(self, work: Callable[[Connection], T]) -> T:
         with self._lock:
             self.check()
             try:
-                return work(self._opened(), *args, **kwargs)
+                return work(self._opened())
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 if not is_damage(error):
                     raise failure(error) from error
@@ -318,19 +311,14 @@ class Handle:
                     "the text index was damaged", found=type(error).__name__
                 ) from error
 
-    def write(
-        self,
-        work: Callable[Concatenate[sqlite3.Connection, P], T],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> T:
+    def write(self, work: Callable[[Connection], T]) -> T:
         """Run a function that may change the index; raises as ``read`` does."""
         with self._lock:
             if self.read(lambda db: self._borrowed):
                 copy = self.read(copied)
                 self._let_go()
                 self._db, self._path = copy, None
-            return self.read(work, *args, **kwargs)
+            return self.read(work)
 
     def truncate(self) -> None:
         """Write everything into the file itself, and empty the WAL files."""
@@ -444,7 +432,7 @@ class SqliteTextIndex(TextIndex):
             self._sure = True
             if page is None:
                 return before.last
-            self._handle.write(feed.write, page, before)
+            self._handle.write(partial(feed.write, page=page, before=before))
 
     def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
         damaged = False
@@ -452,7 +440,7 @@ class SqliteTextIndex(TextIndex):
             upto = self.catch_up(read)
             walk = RankedMatches(self._counts, query, seqs)
             try:
-                page = self._handle.read(_page_of, walk, size, upto)
+                page = self._handle.read(partial(_page_of, walk=walk, size=size, upto=upto))
             except DamagedError:
                 if damaged:
                     raise
@@ -465,7 +453,7 @@ class SqliteTextIndex(TextIndex):
         )
 
     def _next(self, walk: RankedMatches, size: int) -> list[Row]:
-        return self._handle.read(walk.page, size)
+        return self._handle.read(partial(walk.page, size=size))
 
     def rebuild(self, read: Read) -> None:
         if self.exists:
@@ -494,7 +482,7 @@ class SqliteTextIndex(TextIndex):
             upto = feed.fill(fresh, read)
             try:
                 self.catch_up(read)
-                wrong = self._handle.read(feed.first_difference, fresh, upto)
+                wrong = self._handle.read(partial(feed.first_difference, other=fresh, upto=upto))
                 if wrong is None:
                     wrong = self._alive(read)
             except DamagedError:

@@ -138,12 +138,7 @@ def _wrong(vector: object) -> SchemaError:
 
 def unpacked(data: bytes) -> array[float]:
     if len(data) % _FLOAT:
-        raise SchemaError(
-            "invalid vector",
-            field="/vector",
-            expected="float32, 4 bytes each",
-            found=f"{len(data)} bytes",
-        )
+        raise _wrong(data)
     return _swapped(array("f", data))
 
 

@@ -114,8 +114,6 @@ def _spaced(char: str) -> str:
 
 
 class _Folds(dict[int, str]):
-    """The prepared form of each character so far."""
-
     def __missing__(self, code: int) -> str:
         fold = _fold(code)
         if len(self) < _KEPT:

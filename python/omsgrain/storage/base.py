@@ -47,11 +47,7 @@ LONGEST = 2_000_000
 
 
 def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:
-    """Refuse a number outside its range, including NaN.
-
-    Raises:
-        RangeError: it is out of range.
-    """
+    """Refuse a number outside its range, including NaN."""
     if not least <= value <= most:
         raise RangeError(
             f"{name} is out of range",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from itertools import chain, repeat
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, get_args
+from typing import Any, Protocol, get_args
 
 import msgpack
 
@@ -72,9 +72,7 @@ class CheckReader(Reader, Protocol):
         """Return whether a sequence number has a grain, without reading it."""
         ...
 
-    def entries(self, table: Table) -> int:
-        """Return the number of rows of a table."""
-        ...
+    def entries(self, table: Table) -> int: ...
 
 
 _FLAGS = MARK + 1  # the offset of a blob's flags in a row of blobs-0
@@ -328,13 +326,11 @@ _MOST = 1_000  # problems to report
 Hashed = tuple[int, bytes, bytes | None]
 """A number, a blob, and its address; None as the address of a damaged blob."""
 
-R = TypeVar("R", bound=CheckReader)
 
-
-class Pass(ABC, Generic[R]):
+class Pass(ABC):
     """One pass over the blobs of a snapshot and their index rows."""
 
-    def __init__(self, reader: R) -> None:
+    def __init__(self, reader: CheckReader) -> None:
         self.reader = reader  # the snapshot
         self.grains = 0  # seen so far
         self.rows = 0  # index rows that these must have
@@ -359,7 +355,6 @@ class Pass(ABC, Generic[R]):
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
     ) -> Iterator[CheckProblem]:
-        """Compare the counts of the store with the pass."""
         event = self.reader.last_row(EVENTS)
         if event is not None and len(event[0]) == SEQUENCE.size:
             last = max(last, *SEQUENCE.unpack(event[0]))
@@ -373,7 +368,7 @@ class Pass(ABC, Generic[R]):
 
 def examine(
     reader: CheckReader,
-    blobs: Pass[R],
+    blobs: Pass,
     first: tuple[CheckProblem, ...] = (),
     passing: tuple[type[OmsError], ...] = (),
 ) -> CheckReport:
@@ -403,8 +398,8 @@ def _audit_problems(reader: CheckReader) -> Iterator[CheckProblem]:
         yield CheckProblem("audit", None, where + problem.message)
 
 
-class BlobCheck(Pass[LmdbReader]):
-    """One pass over the blobs of an LMDB snapshot."""
+class BlobCheck(Pass):
+    reader: LmdbReader
 
     def __init__(self, reader: LmdbReader) -> None:
         super().__init__(reader)

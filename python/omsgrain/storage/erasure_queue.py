@@ -38,8 +38,6 @@ KEY = struct.Struct(">QQ")
 
 @dataclass(frozen=True, slots=True)
 class QueuedErasure:
-    """An entry of the queue."""
-
     key: bytes  # of its row
     deadline: int  # when it must have been done, ms since 1970
     kind: str  # what is to be done

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a store is kept: a directory, a database, or this process. Stores are opened from here.
+"""Where a store is kept: a directory, a database, or this process; and how it is opened.
 
     location = location_of("memory.omsg")   # or "postgresql://robots@hub/memory?tenant=fleet7"
     location.must_exist()
@@ -14,19 +14,25 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from abc import ABC, abstractmethod
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from omsgrain.durable import file_path
-from omsgrain.errors import SchemaError, StoreError, UnsupportedError
+from omsgrain.errors import (
+    RangeError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+    number_found,
+)
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Storage
-    from omsgrain.storage.lmdb.budget import Budget
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _EXPECTED = "postgresql://USER@HOST/DATABASE"
@@ -112,20 +118,86 @@ Where: TypeAlias = str | os.PathLike[str] | StoreUrl
 IN_MEMORY = ":memory:"
 """The name of a new store in memory, as in SQLite. A ``Path`` is always a path."""
 
-Durability: TypeAlias = Literal["commit", "relaxed"]
-
 
 def is_durable(durability: str) -> bool:
-    """Return whether each commit waits for the disk.
-
-    Raises:
-        SchemaError: the durability is unknown.
-    """
+    """Return whether each commit waits for the disk."""
     if durability not in ("commit", "relaxed"):
         raise SchemaError(
             "unknown durability", field="/durability", expected='"commit" or "relaxed"'
         )
     return durability == "commit"
+
+
+LEAST = 16 << 20
+"""Bytes; half of it are the modules and LMDB's own lists."""
+
+_FIXED = 10 << 20
+_GRAIN = 48 << 10  # bytes a grain of a run: most of its rows touch a page of their own
+_COUNT = 256  # bytes a grain whose reads are counted
+_MOST_MEMORY = 1 << 40
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
+_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_FORM = re.compile(r"([0-9]{1,15})\s*([A-Za-z]*)")
+_AMOUNT = 'bytes, or a text such as "64MB"'
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The limit of each part; without a budget, one that is fast on large machines."""
+
+    run: int = 65_536  # grains in a sorted run of the index
+    batch: int = sys.maxsize  # grains in a transaction of many that need not be one
+    counts: int = 4_096  # grains whose reads are counted before that is written
+    text: int = 8 << 20  # bytes of the text index's cache
+    page: int = 4_096  # grains that the text index takes in at a time
+    commit: int = 64 << 20  # bytes of rows in a commit of a compaction
+    step: int = 4 << 30  # bytes of address space by which the map grows at the most
+
+    @classmethod
+    def of(cls, memory: int) -> Budget:
+        """Share out so many bytes."""
+        most, rest = cls(), memory - _FIXED
+        run = max(64, rest * 3 // 4 // _GRAIN)
+        return cls(
+            run=min(most.run, run),
+            batch=run,
+            counts=min(most.counts, rest // 16 // _COUNT),
+            text=min(most.text, rest // 8),
+            page=min(most.page, run),
+            commit=min(most.commit, rest // 4),
+            step=min(most.step, max(LEAST, memory)),
+        )
+
+    def tightened(self, other: Budget) -> Budget:
+        """The smaller of two in all that several handles share."""
+        return Budget(*(min(getattr(self, n), getattr(other, n)) for n in self.__slots__))
+
+
+def budget_of(memory: int | str | None) -> Budget:
+    if memory is None:
+        return Budget()
+    found = _bytes(memory)
+    if not LEAST <= found <= _MOST_MEMORY:
+        raise RangeError(
+            "a store cannot work with that much memory",
+            field="/memory",
+            expected=f"{LEAST} bytes (16MiB) or more",
+            found=number_found(found),
+        )
+    return Budget.of(found)
+
+
+def _bytes(memory: int | str) -> int:
+    if type(memory) is int:
+        return memory
+    if isinstance(memory, str):
+        matched = _FORM.fullmatch(memory.strip())
+        if matched and matched[2].upper() in _UNITS:
+            return int(matched[1]) * _UNITS[matched[2].upper()]
+        raise SchemaError("not an amount of memory", field="/memory", expected=_AMOUNT)
+    raise SchemaError(
+        "not an amount of memory", field="/memory", expected=_AMOUNT, found=type(memory).__name__
+    )
 
 
 class Location(ABC):
@@ -146,7 +218,6 @@ class Location(ABC):
     def is_writable(self) -> bool:
         """Tell whether opening the store for writing is worth a try."""
 
-    @abstractmethod
     def open(
         self,
         *,
@@ -155,6 +226,10 @@ class Location(ABC):
         budget: Budget | None = None,
     ) -> Storage:
         """Open the store; make it if it is not there and may be written."""
+        return self._open(readonly, durable, budget)
+
+    @abstractmethod
+    def _open(self, readonly: bool, durable: bool, budget: Budget | None) -> Storage: ...
 
     def check(self) -> CheckReport:
         """Look at all of a store that is not trusted yet."""
@@ -212,13 +287,7 @@ class DirectoryLocation(Location):
         data = self.path / DATA_FILE
         return os.access(self.path, os.W_OK) and (not data.exists() or os.access(data, os.W_OK))
 
-    def open(
-        self,
-        *,
-        readonly: bool = False,
-        durable: bool = True,
-        budget: Budget | None = None,
-    ) -> Storage:
+    def _open(self, readonly: bool, durable: bool, budget: Budget | None) -> Storage:
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
         return LmdbStorage(self.path, readonly=readonly, durable=durable, budget=budget)
@@ -246,13 +315,7 @@ class MemoryLocation(Location):
     def is_writable(self) -> bool:
         return True
 
-    def open(
-        self,
-        *,
-        readonly: bool = False,
-        durable: bool = True,
-        budget: Budget | None = None,
-    ) -> Storage:
+    def _open(self, readonly: bool, durable: bool, budget: Budget | None) -> Storage:
         if readonly:
             self.must_exist()
         if budget is not None:
@@ -283,13 +346,7 @@ class ServerLocation(Location):
 
         return is_writable(self.url.secret)
 
-    def open(
-        self,
-        *,
-        readonly: bool = False,
-        durable: bool = True,
-        budget: Budget | None = None,
-    ) -> Storage:
+    def _open(self, readonly: bool, durable: bool, budget: Budget | None) -> Storage:
         if budget is not None:
             raise UnsupportedError(
                 "how much memory a store in a database takes is for the server to say",

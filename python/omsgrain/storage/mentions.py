@@ -138,7 +138,6 @@ def _marked(row: bytes, marks: Mapping[bytes, bytes]) -> bytes | None:
 def _change(
     writer: Writer, more: Mapping[bytes, list[bytes]], less: Mapping[bytes, list[bytes]]
 ) -> None:
-    """Add places under beginnings of addresses, and take some away."""
     prefixes = list({**more, **less})
     known = writer.some_rows(NAMED, prefixes)
     rows: list[tuple[bytes, bytes]] = []

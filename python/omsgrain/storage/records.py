@@ -144,7 +144,6 @@ def unpack(row: bytes | None) -> GrainStatus:
 
 
 def removed_digests(reader: Reader) -> set[bytes]:
-    """Return the addresses of removed grains, by their events."""
     return {
         EVENT.unpack(row)[2]
         for _, row in reader.rows(EVENTS)
@@ -219,7 +218,6 @@ def hold_of(authority: str) -> bytes:
 
 
 def toggle_epoch(reader: Reader, seq: int, what: bytes, on: bool) -> int:
-    """Return the epoch of a hold or restriction."""
     row = reader.row(TOGGLES, SEQUENCE.pack(seq) + what)
     return int(on) if row is None else _read(row)[0]
 

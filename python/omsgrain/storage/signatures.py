@@ -192,7 +192,6 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
 
 
 def signers(reader: Reader, seq: int) -> tuple[str, ...]:
-    """Return the DIDs of verified signatures of a grain, sorted."""
     return tuple(one.signer for one in signatures(reader, seq) if one.proven)
 
 

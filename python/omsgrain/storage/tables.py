@@ -102,8 +102,6 @@ class Life(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)  # a key of dicts on the hot path: by identity
 class Table:
-    """One LMDB database of the store."""
-
     name: bytes
     life: Life
     places: bool = False

@@ -137,7 +137,6 @@ class Tokens:
         return token if token is not None and token.holds(self._clock()) else None
 
     def is_use_due(self, token: Token) -> bool:
-        """Whether ``note_use`` would record a use now."""
         return token.used is None or self._clock() - token.used >= _SELDOM
 
     def note_use(self, secret: str) -> None:

@@ -22,7 +22,7 @@ from omsgrain.errors import (
     StoreError,
 )
 from omsgrain.storage.base import KeyedReader, Reader, Storage, Writer
-from omsgrain.storage.lmdb.budget import Budget
+from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import COUNTERS
 
 if TYPE_CHECKING:

@@ -9,8 +9,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain.errors import SchemaError
-from omsgrain.storage.lmdb.budget import Budget, parse
-from omsgrain.storage.location import directory_of, is_durable, location_of
+from omsgrain.storage.location import (
+    Budget,
+    budget_of,
+    directory_of,
+    is_durable,
+    location_of,
+)
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.store import GrainStore
 
@@ -79,7 +84,7 @@ def open(
         UnsupportedError: an option that means nothing where the store is kept, or a URL of another
             kind.
     """
-    budget = None if memory_limit is None else parse(memory_limit)
+    budget = None if memory_limit is None else budget_of(memory_limit)
     if keys is not None and not hasattr(keys, "of_user"):
         raise SchemaError("keys are a KeyRing", field="/keys", found=type(keys).__name__)
     if type(plain) is not bool or (plain and keys is not None):

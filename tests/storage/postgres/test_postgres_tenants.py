@@ -16,7 +16,7 @@ from omsgrain.errors import StoreError
 from omsgrain.search.postgres import vectors
 from omsgrain.search.text import texts_of
 from omsgrain.server import service
-from omsgrain.storage.lmdb.budget import Budget
+from omsgrain.storage.location import Budget
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.schema import KEYED_TABLES, TEXTS, WORDS, name_of
 from omsgrain.store.context import context_of

@@ -21,8 +21,7 @@ from omsgrain.search.postgres.text import PostgresTextIndex
 from omsgrain.search.text import texts_of
 from omsgrain.search.text_file import SqliteTextIndex
 from omsgrain.storage.base import CompactReport, Storage
-from omsgrain.storage.lmdb.budget import Budget
-from omsgrain.storage.location import location_of
+from omsgrain.storage.location import Budget, location_of
 from omsgrain.storage.postgres import PostgresStorage, maintenance
 from omsgrain.storage.postgres.pool import Connection
 from omsgrain.storage.postgres.schema import TEXTS, WORDS

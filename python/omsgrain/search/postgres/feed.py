@@ -35,8 +35,6 @@ _GAP = GAP.strip()
 
 
 class TextRow(NamedTuple):
-    """A row of the table without the number of the store."""
-
     seq: int
     size: int
     says: str

@@ -276,8 +276,6 @@ _STORED = (
 
 
 class PostgresTextIndex(TextIndex):
-    """A text index in tables of PostgreSQL."""
-
     def __init__(
         self, database: Database, store_id: int, *, readonly: bool = False, page: int = feed.PAGE
     ) -> None:

@@ -196,25 +196,11 @@ def append(
     note: str | None = None,
     details: Mapping[str, int | str] | None = None,
 ) -> int:
-    """Add an entry, as the last step in the transaction of its work.
+    """Add an entry, as the last step in the transaction of its work; return its number.
 
-    Args:
-        writer: the transaction; the entry records its current counts.
-        operation: the operation, one of ``OPERATIONS``.
-        actor: who performed it: a DID, a user or a service.
-        time: ms since 1970.
-        digests: the grains concerned; for a put or an import the new ones, in the order of the
-            put.
-        reason_code: the reason, one word.
-        note: the reason in words, which can be erased later.
-        details: further facts: numbers, and names without spaces.
-
-    Returns:
-        The number of the entry.
-
-    Raises:
-        SchemaError: the operation is unknown, or a text is not allowed in the chain.
-        StoreError: the end of the chain, or the key of its tags, is damaged or missing.
+    ``digests`` are the grains concerned; for a put or an import the new ones, in the order of the
+    put. ``reason_code`` is one word; ``note`` says the reason in words, and can be erased later.
+    ``details`` are numbers, and names without spaces.
     """
     return _append(writer, _body(operation, actor, time, reason_code, details), digests, note)
 
@@ -311,11 +297,7 @@ def erase_notes(
     time: int,
     reason_code: str | None = None,
 ) -> int:
-    """Erase the notes of entries, and add an entry with their number.
-
-    Returns:
-        The number of erased notes. If there are none, no entry is added.
-    """
+    """Erase the notes of entries; if there were any, add an entry. Return their number."""
     places = {NUMBER.pack(number) for number in numbers if 0 < number < 2**64}
     there = [place for place in places if writer.row(NOTES, place) is not None]
     for place in there:

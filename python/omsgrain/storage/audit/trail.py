@@ -34,11 +34,7 @@ _PAGE = 1_000  # entries per snapshot
 
 
 def tag(reader: Reader, address: str) -> bytes | None:
-    """Return the tag of an address in entries; None if the trail is empty.
-
-    Raises:
-        HashFormatError, HashLengthError: the argument is not an address.
-    """
+    """Return the tag of an address in entries; None if the trail is empty."""
     digest = _core.parse_address(address)
     key = reader.row(META, KEY_RECORD)
     return None if key is None or len(key) != KEY_BYTES else hmac(key, digest)[:TAG]

@@ -251,14 +251,8 @@ def verify(
 ) -> AuditReport:
     """Verify the whole trail. Damaged rows are reported, and never raise.
 
-    Args:
-        reader: the snapshot.
-        checkpoint: an end that the trail once had, kept outside the store. Without it, a tail that
-            was cut off with the record of the end cannot be detected.
-        grains: also read every grain, and compare it with its entry.
-
-    Returns:
-        The findings. Where two entries do not fit, the later one is named.
+    Where two entries do not fit, the later one is named. ``grains``: also read every grain, and
+    compare it with its entry.
     """
     found = _Verification(reader, checkpoint, grains)
     problems: list[AuditProblem] = []
@@ -286,8 +280,6 @@ class _Last:
 
 
 class _Verification:
-    """One pass over the entries, and optionally over the grains."""
-
     def __init__(self, reader: Reader, checkpoint: Checkpoint | None, grains: bool) -> None:
         self.reader = reader
         self.checkpoint = checkpoint or Checkpoint(0, NOTHING.hex(), 0)

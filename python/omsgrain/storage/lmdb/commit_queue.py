@@ -67,8 +67,6 @@ Work = Callable[[Any], Any]
 
 
 class PendingWrite:
-    """One work that waits for a commit."""
-
     __slots__ = ("alone", "done", "error", "expecting", "leads", "left", "result", "woken", "work")
 
     def __init__(self, work: Work, alone: bool, expecting: Sequence[bytes]) -> None:
@@ -149,7 +147,6 @@ class _Queue:
             self._wanted = 0
 
     def take(self) -> list[PendingWrite]:
-        """Take those that share the next commit."""
         with self._lock:
             waiting = self._waiting
             taken = [waiting.popleft()]
@@ -317,7 +314,7 @@ class WriterLock:
     def __enter__(self) -> None:
         began = time.monotonic()
         if not self._thread.acquire(timeout=self.patience):
-            raise self._late("thread")
+            raise _late("thread", self.patience)
         try:
             if not self._depth and fcntl is not None:
                 self._lock_file(began)
@@ -340,7 +337,7 @@ class WriterLock:
             while not self._has_taken():
                 now = time.monotonic()
                 if now - began >= self.patience:
-                    raise self._late("process")
+                    raise _late("process", self.patience)
                 if now - began >= _LONG and not self._first and self._goes_first():
                     pause, longest = _FIRST
                 time.sleep(pause)
@@ -357,9 +354,6 @@ class WriterLock:
         except BlockingIOError:
             return False
         return True
-
-    def _late(self, who: str) -> StoreError:
-        return _late(who, self.patience)
 
     def _try(self) -> None:
         with self._guard:

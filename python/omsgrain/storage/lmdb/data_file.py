@@ -312,8 +312,6 @@ _LOCK_BYTES = 64 * (MAX_READERS + 8)  # a slot a reader, and what LMDB has befor
 
 @dataclass(slots=True)
 class DataFile:
-    """One open data file."""
-
     env: Environment  # LMDB's environment
     fd: int  # a descriptor of the same file, whatever becomes of its name
     held: _core.HeldFile  # the same file, asked for its name at each transaction

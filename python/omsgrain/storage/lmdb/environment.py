@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import lmdb
 
 from omsgrain.errors import AccessDeniedError, StoreError
-from omsgrain.storage.lmdb.budget import Budget
 from omsgrain.storage.lmdb.commit_queue import (
     CommitBatch,
     CommitQueue,
@@ -42,6 +41,7 @@ from omsgrain.storage.lmdb.data_file import (
 )
 from omsgrain.storage.lmdb.memtable import IdleFlush, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
+from omsgrain.storage.location import Budget
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database

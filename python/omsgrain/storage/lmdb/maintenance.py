@@ -285,7 +285,6 @@ _DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLL
 
 
 def must_be_new(path: Path) -> None:
-    """Refuse to write where something is."""
     try:
         there = path.exists()
     except OSError as error:  # a name that is too long

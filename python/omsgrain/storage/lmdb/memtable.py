@@ -37,9 +37,7 @@ class BlobReader(Protocol):
         """Return the next sequence numbers, blobs and addresses; None for a damaged blob."""
         ...
 
-    def blob_at(self, seq: int) -> bytes | None:
-        """Return the blob with a sequence number, or None."""
-        ...
+    def blob_at(self, seq: int) -> bytes | None: ...
 
 
 def run_in(run: int, grains: int) -> int:

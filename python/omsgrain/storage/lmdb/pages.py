@@ -91,7 +91,6 @@ class _PageWalk:
             pass
 
     def free(self, record: bytes) -> Iterator[int]:
-        """Walk the list of free pages; yield each."""
         for place, size in self.tree(record):
             (count,) = _NUMBER.unpack_from(self.data, place)
             if _NUMBER.size * (count + 1) > size:
@@ -157,7 +156,6 @@ class _PageWalk:
                 raise _Broken(f"page {number} has nodes that overlap or lie apart")
 
     def nodes(self, number: int, lower: int, upper: int) -> list[int]:
-        """Where the nodes of a page begin."""
         if not _HEADER.size <= lower <= upper <= self.page_size or lower % 2:
             raise _Broken(f"page {number} is out of bounds")
         start = number * self.page_size

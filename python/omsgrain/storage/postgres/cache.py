@@ -48,8 +48,6 @@ class ExpectedPlaces(NamedTuple):
 
 
 class _Page:
-    """Places that were read together, with cached answers."""
-
     __slots__ = "at", "blobs", "came", "grains", "has", "held", "places", "states", "states_from"
 
     def __init__(self, places: list[bytes]) -> None:

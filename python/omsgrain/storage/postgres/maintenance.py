@@ -264,8 +264,8 @@ class _PostgresCheckReader(PostgresReader):
         return int(self.one(sql.entries(name_of(table))))
 
 
-class _BlobCheck(Pass["_PostgresCheckReader"]):
-    """One pass over the blobs of a PostgreSQL snapshot and their index rows."""
+class _BlobCheck(Pass):
+    reader: _PostgresCheckReader
 
     def problems(self) -> Iterator[CheckProblem]:
         after, reader = 0, self.reader

@@ -182,7 +182,6 @@ class Wire:
         self._load = Transformer(connection)
 
     def ask(self, *statements: Statement) -> list[list[Row]]:
-        """Run statements in one round trip; return the rows of each."""
         try:
             self._send(statements)
             self.connection.wait(generators.send(self._pg))
@@ -384,6 +383,5 @@ class Pool:
             wire.close()
 
     def close(self) -> None:
-        """Close all idle connections, and the others when they are returned."""
         self._closed = True
         self.drop()

@@ -82,7 +82,6 @@ class PostgresReader(Reader):
         return self.run(text, *params)
 
     def one(self, text: str, *params: Any) -> Any:
-        """Read one value; None if there is no row."""
         rows = self.all(text, *params)
         return rows[0][0] if rows else None
 

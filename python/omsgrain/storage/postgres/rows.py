@@ -50,7 +50,6 @@ class IndexRows(NamedTuple):
     past: AbstractSet[bytes]  # the ends of the places of past grains
 
     def changes(self) -> dict[bytes, tuple[int, int]]:
-        """Return how many more current and past grains each key has."""
         if not self.past:
             return {key: (len(places), 0) for key, places in self.lists}
         found = {}

@@ -298,7 +298,6 @@ _VERSIONS = (
 
 
 def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
-    """Upgrade a database to the newest schema, or refuse it."""
     pause = Pause(database.patience)
     with database.connection("make the tables of the store") as connection:
         encoding = connection.info.parameter_status("server_encoding")

@@ -65,7 +65,6 @@ class TermCounts:
         return self.counted(writer, many) if many else self
 
     def counted(self, writer: PostgresWriter, keys: list[bytes]) -> TermCounts:
-        """Give rows to terms without one."""
         last = writer.head.ordinal
         writer.run(sql.COUNT, byteas(keys), last)
         writer.head = writer.head._replace(ordinal=last + len(keys))
@@ -148,7 +147,6 @@ class PostgresWriter(PostgresReader):
         self.ask(("SET LOCAL statement_timeout = 0", ()))
 
     def learn(self) -> None:
-        """Load the terms that got a count meanwhile; call it before any work."""
         self.counts = self.counts.loaded(self)
 
     # --- index rows -----------------------------------------------------------------------------
