@@ -39,8 +39,8 @@ def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> 
     """The page as JSON-ready values, with the states of the grains if they are given.
 
     The envelope needs a score in each result. Those of a query have none: it is the time, scaled
-    to 0..1 within the page: the newest has 1. Why a search ended early stands in the envelope only
-    if one did.
+    to 0..1 within the page: the newest has 1. If a search ended
+    early, the envelope says why.
 
     Spec: OMS §28.1
     """

@@ -146,7 +146,7 @@ def branches(messages: Sequence[Grain]) -> tuple[Branch, ...]:
 
     A message follows the one that it names as its ``parent_message_id``; one that names none
     follows the last before it that names none. Where several follow one message, the first of
-    them goes on with the branch and each other one begins another. The branches stand in the
+    them goes on with the branch and each other one begins another. The branches are in the
     order of their first messages.
     """
     among = {message.address for message in messages}

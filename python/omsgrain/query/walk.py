@@ -10,16 +10,18 @@ sorted, and a page of ten reads about ten rows where most grains match.
 from __future__ import annotations
 
 import heapq
+import json
+import re
+import unicodedata
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Protocol, TypeGuard
 
 from omsgrain import _core
-from omsgrain.formats.source import NAMESPACES, STATE, is_beside
+from omsgrain.formats.source import KEY, NAMESPACES, STATE, is_beside
 from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term
-from omsgrain.query.origin import origins
 from omsgrain.search.words import words_of
 from omsgrain.storage.base import Reader, Which, misplaced
 from omsgrain.storage.records import PAST, unpack
@@ -95,6 +97,30 @@ def equal(grain: Grain, name: str, value: Any) -> bool:
         # Only Python takes 1, 1.0 and True for equal; their keys differ.
         return found == value and _core.term(name, found) == _core.term(name, value)
     return bool(found == value)
+
+
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+def origins(grain: Grain) -> tuple[str, ...]:
+    """The ``id`` of the side channel, and ``sha256:`` with its ``h``: the hash of a record's text.
+
+    Absent and unsuitable values are left out (``rust/core/src/index_rows.rs``).
+    """
+    value = grain.get(KEY)
+    if not isinstance(value, bytes):
+        return ()
+    try:
+        read = json.loads(value)
+    except (ValueError, RecursionError):
+        return ()
+    if not isinstance(read, dict):
+        return ()
+    name, hash_ = read.get("id"), read.get("h")
+    names = [unicodedata.normalize("NFC", name)] if isinstance(name, str) else []
+    if isinstance(hash_, str) and _HASH.fullmatch(hash_):
+        names.append(f"sha256:{hash_}")
+    return tuple(dict.fromkeys(names))
 
 
 def _time(value: Any) -> int | None:

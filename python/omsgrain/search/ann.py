@@ -35,7 +35,7 @@ from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS
 _STAMP = struct.Struct(">4sIIIQQ41s")
 _MAGIC, _FORMAT, _CHECKSUM = b"omgv", 0, 32
 _NEIGHBOURS, _EFFORT = 16, 128  # links per vector, and candidates to examine when it is added
-_NOBODY = 1 << 63  # keys from here on are not sequence numbers
+_NO_GRAIN = 1 << 63  # keys from here on are not sequence numbers
 
 
 @cache
@@ -96,12 +96,11 @@ class VectorGraph:
     def add(self, rows: Sequence[tuple[int, bytes]]) -> None:
         """Add stored vectors whose numbers are not in the graph yet."""
         good = [(seq, row) for seq, row in rows if len(row) == 4 * self._dimension]
-        self._add([seq for seq, _ in good], b"".join(row for _, row in good))
-
-    def _add(self, seqs: list[int], data: bytes) -> None:
-        if seqs:
-            matrix = self._numpy.frombuffer(data, "<f4").reshape(len(seqs), -1)
-            self._add_units(self._numpy.array(seqs, "u8"), self._unit(matrix))
+        if good:
+            data = b"".join(row for _, row in good)
+            matrix = self._numpy.frombuffer(data, "<f4").reshape(len(good), -1)
+            keys = self._numpy.array([seq for seq, _ in good], "u8")
+            self._add_units(keys, self._unit(matrix))
 
     def _add_units(self, keys: Any, matrix: Any) -> None:
         sound = self._numpy.isfinite(matrix).all(axis=1)  # leave out damaged rows
@@ -122,9 +121,10 @@ class VectorGraph:
         """
         before, count = self._index.serialized_length, len(seqs)
         noise = self._numpy.random.default_rng(forgotten).normal(size=(count, self._dimension))
-        nobody = self._numpy.arange(count, dtype="u8") + self._numpy.uint64(_NOBODY + forgotten)
+        first = self._numpy.uint64(_NO_GRAIN + forgotten)
+        keys = self._numpy.arange(count, dtype="u8") + first
         self._index.remove(self._numpy.array(list(seqs), "u8"))
-        self._add_units(nobody, self._unit(noise))
+        self._add_units(keys, self._unit(noise))
         return bool(self._index.serialized_length == before)
 
     def search(self, query: bytes, count: int) -> list[tuple[int, float]]:

@@ -35,7 +35,7 @@ from omsgrain.search.feed import Read, transaction
 from omsgrain.search.rank import PhraseCounts, RankedMatches
 from omsgrain.search.text import TRIES, Query, Row, Start, TextIndex
 from omsgrain.search.words import COLUMNS
-from omsgrain.storage.base import CheckProblem
+from omsgrain.storage.base import CheckProblem, see_open
 from omsgrain.storage.location import Budget
 
 PATIENCE = 30.0
@@ -293,10 +293,7 @@ class Handle:
 
     def check(self) -> None:
         """Refuse a closed handle, or one from before a fork."""
-        if self._closed:
-            raise StoreError("the store is closed")
-        if os.getpid() != self._process:
-            raise StoreError("the store was opened before a fork; open it again in this process")
+        see_open(self._closed, self._process)
 
     def read(self, work: Callable[[Connection], T]) -> T:
         with self._lock:

@@ -33,7 +33,7 @@ from typing import (
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import IntegrityError, RangeError, number_found
+from omsgrain.errors import IntegrityError, RangeError, StoreError, number_found
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import SEQUENCE, STATES, Kind, Table
@@ -44,6 +44,14 @@ if TYPE_CHECKING:
 
 LONGEST = 2_000_000
 """Seconds: the maximum of PostgreSQL, and of Python's locks."""
+
+
+def see_open(closed: bool, process: int) -> None:
+    """Refuse use after ``close``, and in a fork of the process that opened the store."""
+    if closed:
+        raise StoreError("the store is closed")
+    if os.getpid() != process:
+        raise StoreError("the store was opened before a fork; open it again in this process")
 
 
 def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:

@@ -204,9 +204,6 @@ class DecryptingReader(Reader):
         self.keys_of(seq)  # raises with the reason
         raise KeyMissingError("no key here decrypts the grain")
 
-    def is_past(self, seq: int) -> bool:
-        return self.inner.is_past(seq)
-
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self.inner.row(table, key)
 

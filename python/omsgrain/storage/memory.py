@@ -29,6 +29,7 @@ from omsgrain.storage.base import (
     Writer,
     dropped,
     pages,
+    see_open,
 )
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import forget
@@ -246,10 +247,7 @@ class MemoryStorage:
 
     def _check_open(self) -> None:
         """Refuse use before taking a lock, which a forked child could wait for forever."""
-        if self._closed:
-            raise StoreError("the store is closed")
-        if os.getpid() != self._process:
-            raise StoreError("the store was opened before a fork; open it again in this process")
+        see_open(self._closed, self._process)
 
 
 def _tables() -> _Tables:

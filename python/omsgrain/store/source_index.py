@@ -17,7 +17,7 @@ from unicodedata import normalize
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
-from omsgrain.query.origin import origins as names_of
+from omsgrain.query.walk import origins as names_of
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader

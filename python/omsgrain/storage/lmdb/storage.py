@@ -76,7 +76,7 @@ def release(env: Environment) -> None:
                     del _shared[env.identity]
 
 
-_still: list[Environment] = []  # those that stand still for the fork under way
+_still: list[Environment] = []  # those without transactions, for the fork under way
 
 
 def _before_fork() -> None:

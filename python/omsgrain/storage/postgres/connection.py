@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from omsgrain.errors import AccessDeniedError, DiskFullError, StoreError
+from omsgrain.storage.base import see_open
 from omsgrain.storage.postgres.pool import (
     Connection,
     ConnectionTarget,
@@ -256,10 +257,7 @@ class Database:
 
     def check_open(self) -> None:
         """Refuse use after ``close``, and in a forked child."""
-        if self.closed:
-            raise StoreError("the store is closed")
-        if os.getpid() != self._owner:
-            raise StoreError("the store was opened before a fork; open it again in this process")
+        see_open(self.closed, self._owner)
 
     def begin(self, *statements: Statement) -> tuple[Wire, list[list[Row]]]:
         """Begin a transaction with some statements, which may be repeated safely."""
