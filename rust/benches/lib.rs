@@ -1,2 +1,2 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Nothing: the benches are beside it.
+//! Empty: the benchmarks are in other targets.

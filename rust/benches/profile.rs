@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hot paths alone, for a profiler: `profile encode|decode|rows|memtable|nfc|jsonl COUNT`.
+//! Only the hot paths, for a profiler: `profile encode|decode|rows|memtable|nfc|jsonl COUNT`.
 #![allow(missing_docs, clippy::unwrap_used)]
 use omsgrain_core::encode::{Options, encode, encode_into};
 use omsgrain_core::memtable::Memtable;

@@ -125,7 +125,7 @@ fn reading(c: &mut Criterion) {
     c.bench_function("signature", |b| b.iter(|| prove(black_box(&envelope)) == Verdict::Fails));
 }
 
-/// A signed grain but for its signature, which is found wrong at the end of all the work.
+/// A signed grain with a wrong signature, which fails only after all the work.
 fn envelope(blob: &[u8]) -> Vec<u8> {
     let mut protected = Vec::new();
     Cbor::map(&mut protected, 3);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Masks of 64 characters that tell which characters decide whether text is in NFC.
+//! Masks of 64 characters, which show the characters that decide whether text is in NFC.
 
 use std::fmt::Write as _;
 
 use unicode_normalization::char::canonical_combining_class;
 use unicode_normalization::{IsNormalized, is_nfc_quick};
 
-/// A mask of 64 characters for each kind.
+/// One mask of 64 characters for each kind.
 type Masks = [u64; 2];
 
-/// `PAGES`: for each 64 characters the place of their masks in `MASKS`. The first mask of a pair
-/// has the settled ones, the second the marks that are in order as long as they stand alone.
+/// `PAGES`: for each 64 characters, the place of their masks in `MASKS`. The first mask of a pair
+/// has the settled characters; the second has the marks that are in NFC next to settled ones.
 /// `BASIC`: the first masks at once, for characters of at most three bytes.
 pub fn tables() -> String {
     let mut distinct: Vec<Masks> = Vec::new();

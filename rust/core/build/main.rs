@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Makes the tables of the library from registry.toml and from Unicode.
+//! Builds the library's tables from registry.toml and from Unicode.
 #![allow(clippy::expect_used, clippy::panic)] // a broken table must stop the build
 
 use std::{env, fs, path::Path};

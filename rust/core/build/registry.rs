@@ -68,7 +68,7 @@ fn groups(list: &[Vec<String>]) -> String {
     format!("&[{}]", list.iter().map(|g| ids(g)).collect::<Vec<_>>().join(", "))
 }
 
-/// The rules of the phases use an action's own `content`.
+/// The rules of the phases use the separate `content` of an action.
 fn of_action(ids: String) -> String {
     ids.replace("id::CONTENT", "id::CONTENT_ACTION")
 }

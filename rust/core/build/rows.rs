@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rows of registry.toml. A derive of serde would add a Rust parser to each build; so the
-//! checks of each key are written here.
+//! The rows of registry.toml. A derive of serde would add a Rust parser to each build, so this file
+//! checks each key itself.
 
 use toml::{Table, Value};
 

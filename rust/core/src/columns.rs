@@ -14,7 +14,7 @@ use crate::header::{COMPRESSED, ENCRYPTED, Header, LEN};
 use crate::registry::{self, COUNT, UNKNOWN, id};
 use crate::{Code, Error, Result};
 
-/// What the values of a column are.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// Strings.
@@ -43,9 +43,9 @@ pub struct Column {
     pub present: Vec<u8>,
     /// How many rows have no value.
     pub nulls: usize,
-    /// Text: where each row's string begins and ends. Texts: where each row's entries do.
+    /// For text, where each row's string begins and ends. For texts, where each row's entries do.
     pub offsets: Vec<i32>,
-    /// Texts: where each entry begins and ends.
+    /// For texts, where each entry begins and ends.
     pub entries: Vec<i32>,
     /// The bytes of strings; 8 bytes a number; one bit a boolean.
     pub values: Vec<u8>,
@@ -92,7 +92,7 @@ impl Column {
         self.rows += 1;
     }
 
-    /// Reads the value behind a head, and ends the row with it.
+    /// Reads the value after a head, and ends the row with it.
     fn take<W: Wire>(&mut self, cursor: &mut Cursor<'_>, head: Head) -> Result<()> {
         let has = match (self.shape, head) {
             (Shape::Text, Head::Str(size)) => {
@@ -266,7 +266,7 @@ fn read_one<W: Wire>(
             return Ok(false);
         }
         match wanted.place(key, field) {
-            // Of a key that a damaged payload repeats, the first value counts.
+            // If a damaged payload repeats a key, its first value counts.
             Some(at) if columns[at].rows == row => columns[at].take::<W>(cursor, head)?,
             _ => skip::<W>(cursor, head)?,
         }

@@ -84,7 +84,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
     /// A known field that is a string.
     ///
     /// # Errors
-    /// The source's own.
+    /// Those of the source.
     pub fn text(&self, id: u8) -> Result<Option<&str>> {
         match self.get(id).map(|entry| entry.node.view()).transpose()? {
             Some(View::Str(text)) => Ok(Some(text)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! HMAC-SHA256 of short terms, cut to 16 bytes. Spec: RFC 2104
+//! HMAC-SHA256 of short terms, truncated to 16 bytes. Spec: RFC 2104
 //!
-//! Key material is dropped at the end of each call; nothing of it is kept.
+//! Key material is dropped at the end of each call.
 
 use sha2::digest::generic_array::GenericArray;
 use sha2::{Digest as _, Sha256, compress256};
@@ -38,7 +38,7 @@ struct Starts {
 }
 
 impl Hmac {
-    /// Takes a key.
+    /// Makes the states of a key.
     ///
     /// # Errors `ERR_KEY` if it does not have 32 bytes.
     pub fn new(key: &[u8]) -> Result<Hmac> {
@@ -49,8 +49,8 @@ impl Hmac {
         Ok(Hmac { long, inner: start(INNER), outer: start(OUTER), wide })
     }
 
-    /// The token of a term. A short one takes two blocks, which are hashed without a hasher: to
-    /// copy that costs as much as the blocks.
+    /// The token of a term. A short term takes two blocks, which are hashed without a hasher:
+    /// copying a hasher costs as much as the blocks.
     pub fn token(&self, term: &[u8]) -> Token {
         let inner = match term.len() {
             ..=SHORT => bytes(compressed(self.inner, &last_block(term))),
@@ -64,7 +64,7 @@ impl Hmac {
         let mut out = Vec::with_capacity(terms.len());
         for terms in terms.chunks(LANES) {
             match &self.wide {
-                // Eight at once cost as much as two alone.
+                // Hashing eight at once costs as much as two alone.
                 Some((wide, starts))
                     if terms.len() > 1 && terms.iter().all(|t| t.as_ref().len() <= SHORT) =>
                 {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #![doc = include_str!("../README.md")]
-// The surface is what the last lines of this file name. The modules follow the flow:
+// The last lines of this file name the public API. The modules follow the flow of data:
 //
 //     value ─▶ fields ─▶ validate ─▶ compact ─▶ codec ─▶ header ─▶ address
 //                └───────────── encode / decode ─────────────┘
 //                               batch, json::lines: many at once
 //
-// Those that the binding, the fuzz targets and the benchmarks call are public, but not documented,
-// and may change in any version.
+// The binding, the fuzz targets and the benchmarks call the other public modules. These are not
+// documented, and may change in any version.
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![cfg_attr(test, allow(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![warn(missing_docs)]
@@ -49,7 +49,7 @@ pub mod text;
 #[doc(hidden)]
 pub mod validate;
 
-// What the binding alone needs.
+// Only the binding needs these.
 #[cfg(feature = "binding")]
 #[doc(hidden)]
 pub mod batch;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The index rows of the grains that came last, in memory: what stands beyond the watermark of a
-//! store's index. Queries merge it with the rows on disk; a flush writes it out in sorted order.
+//! The memtable: the index rows of the newest grains, after the watermark of a store's index.
+//! Queries merge it with the rows on disk; a flush writes it to disk in sorted order.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -11,12 +11,12 @@ use crate::batch::on_all_cores;
 use crate::index_rows::{Key, Place, rows};
 use crate::{Code, Error, Result};
 
-/// Rows by key. Keys are sorted when they are first walked, and the places of a key when they are
-/// first asked for: nearly every grain brings keys of its own, and a tree that is always in order
-/// would cost each of them a walk through it.
+/// Rows by key. Keys are sorted at the first walk, and the places of a key at its first look-up.
+/// Nearly every grain brings new keys, and a tree that is always sorted would cost a search for
+/// each.
 #[derive(Debug, Default)]
 pub struct Memtable {
-    /// By the first byte of the key.
+    /// The rows by the first byte of the key.
     kinds: BTreeMap<u8, Terms>,
     rows: usize,
 }
@@ -24,7 +24,7 @@ pub struct Memtable {
 #[derive(Debug, Default)]
 struct Terms {
     places: HashMap<Key, Places>,
-    /// The same keys; those that came since the last walk stand at the end as they came.
+    /// The same keys; those added since the last walk are at the end, unsorted.
     keys: Vec<Key>,
     sorted: bool,
 }
@@ -60,7 +60,7 @@ impl Terms {
         self.places.entry(key.clone()).or_default().push(place);
     }
 
-    /// The keys after one, in order.
+    /// The keys after this key, in order.
     fn after(&mut self, key: &[u8]) -> &[Key] {
         if !self.sorted {
             self.keys.sort(); // the front is in order, which this sort makes use of
@@ -70,12 +70,12 @@ impl Terms {
     }
 }
 
-/// The index rows of some grains, not yet among the others.
+/// The index rows of some grains, not yet in the memtable.
 #[derive(Debug)]
 pub struct Made(Vec<(Vec<Key>, Place)>);
 
-/// Makes the rows of grains whose sequence numbers are those beside them. A blob that is damaged
-/// gets no rows: it must not keep the others from being found, and a check of the store names it.
+/// Makes the rows of grains with their sequence numbers. A damaged blob gets no rows: it must not
+/// hide the other grains, and a check of the store reports it.
 ///
 /// # Errors
 /// `ERR_RANGE` for a number beyond 32 bits.
@@ -101,21 +101,21 @@ pub fn in_range(sequence: u64) -> Result<()> {
     }
 }
 
-/// Rows in order, as they go into a table: whole keys, and the values of each.
+/// Sorted rows for a table: whole keys, and the values of each.
 #[derive(Debug, Default)]
 pub struct Part {
-    /// Each with the end of its values.
+    /// Each key with the end of its values.
     pub keys: Vec<(Key, usize)>,
-    /// One behind the other.
+    /// The concatenated values.
     pub places: Vec<Place>,
 }
 
-/// Which grains' rows are walked, by the sequence numbers in a place.
+/// The grains whose rows a walk returns, by the sequence numbers in a place.
 #[derive(Debug)]
 pub enum Only<'s> {
-    /// Those of these.
+    /// The rows of these grains.
     These(&'s HashSet<u32>),
-    /// Those of all but these.
+    /// The rows of all other grains.
     Others(&'s HashSet<u32>),
 }
 
@@ -131,16 +131,16 @@ impl Only<'_> {
 }
 
 impl Memtable {
-    /// Makes rows and takes them.
+    /// Makes rows and adds them.
     ///
     /// # Errors
-    /// As [`make`]; nothing is added then.
+    /// Those of [`make`]; then nothing is added.
     pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
         self.take(&make(grains)?);
         Ok(())
     }
 
-    /// Takes rows that were made.
+    /// Adds rows.
     pub fn take(&mut self, made: &Made) {
         for (keys, place) in &made.0 {
             self.rows += keys.len();
@@ -151,12 +151,12 @@ impl Memtable {
         }
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many grains are under a key.
+    /// The number of grains under a key.
     pub fn count(&self, key: &[u8]) -> usize {
         let terms = key.first().and_then(|kind| self.kinds.get(kind));
         terms.and_then(|terms| terms.places.get(key)).map_or(0, |places| places.list.len())
@@ -172,7 +172,7 @@ impl Memtable {
         self.sorted(key).is_some_and(|list| list.binary_search(place).is_ok())
     }
 
-    /// The next places under a key: after `after`, downwards if `newest` comes first.
+    /// The next places under a key after `after`, in descending order if `newest` comes first.
     pub fn page(&mut self, key: &[u8], after: Option<&[u8]>, newest: bool, limit: usize) -> Vec<Place> {
         let Some(list) = self.sorted(key) else { return Vec::new() };
         if newest {
@@ -184,8 +184,8 @@ impl Memtable {
         }
     }
 
-    /// The rows of the keys after `after`, whole keys at a time, about `limit` rows; none at the
-    /// end. A key of which no row is wanted stands there without places.
+    /// The rows of the keys after `after`: whole keys, about `limit` rows. Empty at the end. A key
+    /// without a wanted row has no places.
     pub fn rows_after(&mut self, after: Option<&[u8]>, limit: usize, only: &Only<'_>) -> Part {
         let after = after.unwrap_or_default();
         let first = after.first().copied().unwrap_or_default();

@@ -9,24 +9,24 @@ use crate::registry::{self, id};
 use crate::{Code, Error, Result, decode, extent};
 use alloc::{borrow::ToOwned as _, string::String};
 
-/// What was seen. A field of another kind than it should have counts as absent.
+/// The fields that were read. A field of the wrong kind counts as absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Peek<'p> {
     /// The reference bits of a header.
     pub refs: u8,
     /// In ms since 1970.
     pub created_at: Option<i64>,
-    /// As it stands.
+    /// The unchanged text.
     pub namespace: Option<&'p str>,
-    /// As it stands.
+    /// The unchanged text.
     pub user_id: Option<&'p str>,
 }
 
 impl<'p> Peek<'p> {
-    /// Looks through a plain payload.
+    /// Reads these fields of a plain payload.
     ///
     /// # Errors
-    /// `ERR_CORRUPT` if it is no map, or ends too early or too late.
+    /// `ERR_CORRUPT` if it is not a map, or ends too early or too late.
     pub fn at(encoding: Encoding, payload: &'p [u8]) -> Result<Self> {
         let mut cursor = Cursor::new(payload);
         match encoding {
@@ -36,7 +36,7 @@ impl<'p> Peek<'p> {
         .map_err(|e| e.at(cursor.at))
     }
 
-    /// What a header says of such a payload, but for the sensitivity.
+    /// The header facts of this payload, without the sensitivity.
     pub fn facts(&self) -> Facts {
         let namespace = self.namespace.unwrap_or("");
         let no_namespace = namespace.is_empty();
@@ -45,16 +45,17 @@ impl<'p> Peek<'p> {
             sensitivity: 0,
             ns_hash: if no_namespace { 0 } else { ns_hash(namespace) },
             no_namespace,
-            // Only an opaque grain can have another time than the header holds; there it is zero.
+            // Only an opaque grain can have a time that the header cannot hold; the header then has
+            // 0.
             created_at: self.created_at.and_then(seconds).unwrap_or(0),
         }
     }
 }
 
-/// The user_id of a blob, in an envelope or not; none if there is none or the grain is sealed.
+/// The user_id of a blob, with or without envelope; None if it has none or is sealed.
 ///
 /// # Errors
-/// `ERR_CORRUPT` if it is no grain.
+/// `ERR_CORRUPT` if it is not a grain.
 pub fn user_id(blob: &[u8]) -> Result<Option<String>> {
     let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
@@ -92,7 +93,7 @@ fn look<'p, W: Wire>(payload: &'p [u8], cursor: &mut Cursor<'p>) -> Result<Peek<
     if cursor.left() > 0 { Err(broken("bytes follow the payload", cursor.at)) } else { Ok(seen) }
 }
 
-/// The string of some bytes that ends at `end`.
+/// The string in some bytes that ends at `end`.
 fn text(payload: &[u8], end: usize, len: usize) -> Result<&str> {
     let wrong = |_| Error::new(Code::Corrupt, "a string is not UTF-8").at(end - len);
     core::str::from_utf8(&payload[end - len..end]).map_err(wrong)

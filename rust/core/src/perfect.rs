@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The hash behind the field tables. build/registry.rs searches the seed, the library looks up: both use
-//! this one file, so that they cannot differ.
+//! The hash of the field tables. build/registry.rs searches for the seed, and the library looks
+//! keys up. Both use this file, so they cannot differ.
 
 #[allow(dead_code)] // the library has the tables already
-/// Slots in a table; the keys are about 150, so that a seed without collisions is soon found.
+/// Slots of a table. There are about 150 keys, so the search soon finds a seed without collisions.
 pub const SLOTS: usize = 2048;
 
-/// The slot of a key: its ends and its length, mixed. The caller compares the whole key.
+/// The slot of a key: a mix of its ends and its length. The caller compares the whole key.
 #[inline]
 pub fn slot(key: &[u8], seed: u64) -> usize {
     let n = key.len();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the tags of a grain ask for: sensitivity, and domain profiles. Spec: OMS §13, domain profiles
+//! The requirements of a grain's tags: sensitivity, and domain profiles. Spec: OMS §13, domain
+//! profiles
 
 use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
 use smallvec::SmallVec;
@@ -9,7 +10,7 @@ use crate::registry::{self, PROFILES, Profile, UNKNOWN, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result};
 
-/// What structural_tags say.
+/// The facts from structural_tags.
 #[derive(Debug, Default)]
 pub struct Tags {
     /// The least sensitivity of the header.
@@ -18,7 +19,7 @@ pub struct Tags {
     pub phi: bool,
     /// Declared profiles.
     pub profiles: SmallVec<[&'static Profile; 2]>,
-    /// Names behind `phi:` or `profile:` that nobody knows.
+    /// Unknown names after `phi:` or `profile:`.
     pub unknown: Vec<String>,
 }
 
@@ -28,7 +29,7 @@ const PHI: u8 = 3;
 /// Reads structural_tags.
 ///
 /// # Errors
-/// The source's own.
+/// Those of the source.
 pub fn read_tags<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Tags> {
     let mut tags = Tags::default();
     let Some(entry) = fields.get(id::STRUCTURAL_TAGS) else { return Ok(tags) };
@@ -42,7 +43,7 @@ pub fn read_tags<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Tags> 
     Ok(tags)
 }
 
-/// The sensitivity that a tag with this prefix asks for.
+/// The sensitivity that a tag with this prefix requires.
 pub(crate) fn level(prefix: &str) -> u8 {
     match prefix {
         "phi" => PHI,
@@ -70,7 +71,7 @@ impl Tags {
     }
 }
 
-/// Gives the fields of declared profiles the row that rules them.
+/// Sets the rules of declared profiles for their fields.
 pub fn apply<K: AsRef<str>, N: Node>(fields: &mut Fields<K, N>, tags: &Tags) {
     for profile in &tags.profiles {
         for entry in fields.entries.iter_mut().filter(|e| e.id == UNKNOWN) {
@@ -82,8 +83,8 @@ pub fn apply<K: AsRef<str>, N: Node>(fields: &mut Fields<K, N>, tags: &Tags) {
     }
 }
 
-/// The rules that hold when a grain is written. Those about export hold at export. An elided field
-/// counts as present.
+/// The rules for writing a grain. Rules about export are checked at export. An elided field counts
+/// as present.
 ///
 /// # Errors
 /// `ERR_SCHEMA`.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tables of registry.toml: types, fields, rules; and the look-ups by name and short key.
+//! The tables of registry.toml (types, fields, rules), and the look-ups by name and short key.
 
 use crate::perfect::slot;
 
-/// What a field may hold.
+/// The kind of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -15,7 +15,7 @@ pub enum Kind {
     Int64,
     UInt8,
     Float64,
-    /// An int or a float, kept as it came.
+    /// An int or a float, unchanged.
     Number,
     /// Milliseconds since 1970 in an int64.
     Datetime,
@@ -23,7 +23,7 @@ pub enum Kind {
     Did,
     Map,
     MapOfStr,
-    /// A string or a map; in an observation anything.
+    /// A string or a map; in an observation any value.
     Object,
     Array(&'static Kind),
 }
@@ -42,7 +42,7 @@ pub struct Field {
     pub one_of_int: &'static [i64],
     /// An open enum: other values are allowed.
     pub listed: &'static [&'static str],
-    /// What the entries of a structured map hold, where present.
+    /// The table of the entries of a structured map, if there is one.
     pub keys: &'static [(&'static str, Kind)],
     pub required: bool,
     pub index_layer: bool,
@@ -73,7 +73,7 @@ impl Nested {
 pub struct GrainType {
     pub byte: u8,
     pub name: &'static str,
-    /// Names in 1.1, which may be the same as today's.
+    /// Names in 1.1, which may equal the current name.
     pub legacy: &'static [&'static str],
     pub later: &'static [&'static str],
     pub required: &'static [u8],
@@ -82,7 +82,7 @@ pub struct GrainType {
     pub required_any: &'static [&'static [u8]],
 }
 
-/// What an action must and must not carry in one of its phases.
+/// The fields that an action must and must not have in one of its phases.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Phase {
@@ -93,7 +93,7 @@ pub struct Phase {
     pub forbidden: &'static [u8],
 }
 
-/// A 1.1 field name and today's field.
+/// A 1.1 field name and the current field.
 #[derive(Debug)]
 #[allow(missing_docs)]
 pub struct Alias {
@@ -117,14 +117,14 @@ include!(concat!(env!("OUT_DIR"), "/registry.rs"));
 /// The registry as JSON, with the keys of registry.toml.
 pub static JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/registry.json"));
 
-/// The id that stands for "no field of the table".
+/// The id of a field that the table does not have.
 pub const UNKNOWN: u8 = 255;
 
-/// Type byte of an action, whose `content` is a field of its own.
+/// The type byte of an action, whose `content` is a separate field.
 pub const ACTION: u8 = 5;
-/// Type byte of a workflow, whose steps a later OMS makes a graph.
+/// The type byte of a workflow, whose steps become a graph in a later OMS.
 pub const WORKFLOW: u8 = 4;
-/// Type byte of an observation, whose `object` may be anything.
+/// The type byte of an observation, whose `object` may be any value.
 pub const OBSERVATION: u8 = 6;
 
 /// The field with this full name in a grain of this type byte.
@@ -158,16 +158,16 @@ pub fn field(id: u8) -> &'static Field {
     &FIELDS[usize::from(id)]
 }
 
-/// A grain type as some name calls it.
+/// A grain type found by one of its names.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The type.
     pub grain_type: &'static GrainType,
-    /// Whether 1.1 had this name, so that 1.1 field names may stand in the grain.
+    /// Whether 1.1 had this name, so that the grain may have 1.1 field names.
     pub legacy: bool,
 }
 
-/// The type with this name, be it today's, 1.1's or a later one.
+/// The type with this name: a current name, one of 1.1, or a later one.
 pub fn type_named(name: &str) -> Option<Named> {
     TYPES.iter().find_map(|t| {
         let legacy = t.legacy.contains(&name);
@@ -175,12 +175,12 @@ pub fn type_named(name: &str) -> Option<Named> {
     })
 }
 
-/// The type with this header byte; none for reserved and domain bytes.
+/// The type with this header byte; None for reserved and domain bytes.
 pub fn type_of_byte(byte: u8) -> Option<&'static GrainType> {
     TYPES.get(usize::from(byte).wrapping_sub(1))
 }
 
-/// What an action of this phase needs; of some it hangs on how they are executed.
+/// The requirements of an action in this phase; some depend on its execution mode.
 pub fn phase(name: &str, mode: &str) -> Option<&'static Phase> {
     let exact = PHASES.iter().find(|p| p.name == name && p.execution_mode == mode);
     exact.or_else(|| PHASES.iter().find(|p| p.name == name))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What stands around the cipher of a sealed grain: its header, and what is sealed. Spec: OMS §20
+//! The parts of a sealed grain around the cipher: its header, and the bytes to encrypt. Spec: OMS
+//! §20
 //!
 //! ```text
 //! sealed   header with the encrypted bit ++ nonce, 12 ++ cipher text ++ tag, 16
 //! inside   the payload, if header and payload give the plain blob; else the whole blob or envelope
 //! ```
 //!
-//! The first byte tells which: a blob begins with 01, an envelope with d2, a payload with neither.
+//! The first byte shows which: a blob begins with 01, an envelope with d2, a payload with neither.
 
 use crate::codec::EXTENDED;
 use crate::header::{
@@ -21,19 +22,19 @@ const REFS: u8 = CONTENT_REFS | EMBEDDING_REFS;
 /// How a grain is sealed.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// The whole blob, even where the payload would do.
+    /// Encrypt the whole blob, even if the payload would be enough.
     pub whole: bool,
-    /// Namespace, time and references are not shown.
+    /// Hide namespace, time and references.
     pub hidden: bool,
-    /// The signed bit is set, since the sealed grain is to be signed.
+    /// Set the signed bit, since the sealed grain is going to be signed.
     pub signed: bool,
 }
 
-/// The header of the sealed grain, and where in `blob` that begins which is to be sealed.
+/// The header of the sealed grain, and where the bytes to encrypt begin in `blob`.
 ///
 /// # Errors
-/// `ERR_SIGNED_MISMATCH` for a signed blob without its envelope, or the reverse; `ERR_UNSUPPORTED`
-/// for what is sealed already; `ERR_CORRUPT`, `ERR_TOO_SHORT`, `ERR_VERSION` for what is no grain.
+/// `ERR_SIGNED_MISMATCH` for a signed blob without its envelope, or the reverse. `ERR_UNSUPPORTED`
+/// if it is sealed already. `ERR_CORRUPT`, `ERR_TOO_SHORT`, `ERR_VERSION` if it is not a grain.
 pub fn header(blob: &[u8], how: How) -> Result<(Header, usize)> {
     let plain = plain_header(blob)?;
     if plain.has(ENCRYPTED) {
@@ -44,13 +45,13 @@ pub fn header(blob: &[u8], how: How) -> Result<(Header, usize)> {
     Ok((outer(plain, How { whole: !by_payload, ..how }), start))
 }
 
-/// What stands before `inner` to give the plain blob or envelope: the remade header, or nothing.
+/// The bytes before `inner` in the plain blob or envelope: the remade header, or nothing.
 ///
-/// It looks at the header and no further: what was sealed was verified before. `outer` is the
+/// It reads only the header, since the grain was verified before it was encrypted. `outer` is the
 /// header of the sealed grain.
 ///
 /// # Errors
-/// `ERR_CORRUPT` if the header outside is none that the grain inside would have; as [`header`].
+/// `ERR_CORRUPT` if the grain inside would have another outer header; as [`header`].
 pub fn before(outer: Header, inner: &[u8]) -> Result<Vec<u8>> {
     let whole = matches!(inner.first(), Some(&(VERSION | extent::ENVELOPE)));
     let plain = if whole { plain_header(inner)? } else { remade(outer, inner)? };
@@ -75,7 +76,7 @@ fn outer(plain: Header, how: How) -> Header {
     Header { flags, type_byte: plain.type_byte, ns_hash, created_at }
 }
 
-/// The header of a blob, or of the blob in an envelope, which alone may be signed.
+/// The header of a blob, or of the blob in an envelope; only the latter may be signed.
 fn plain_header(bytes: &[u8]) -> Result<Header> {
     let enveloped = bytes.first() == Some(&extent::ENVELOPE);
     let blob = if enveloped {
@@ -127,7 +128,7 @@ mod tests {
         [&[0xd2, 0x84, 0x40, 0xa0, 0x58, signed.len() as u8][..], &signed, &[0x41, 7]].concat()
     }
 
-    /// What was sealed, put together again.
+    /// Joins the parts of a sealed grain again.
     fn opened(blob: &[u8], how: How) -> Vec<u8> {
         let (header, start) = header(blob, how).unwrap();
         [&before(header, &blob[start..]).unwrap(), &blob[start..]].concat()
@@ -153,7 +154,7 @@ mod tests {
             &Options::default(),
         )
         .unwrap();
-        foreign[3..5].copy_from_slice(&[0xe3, 0xb0]); // "" hashed: allowed, but not to be remade
+        foreign[3..5].copy_from_slice(&[0xe3, 0xb0]); // the hash of "": valid, but not remade
         let enveloped = in_envelope(&blob);
         for whole in [true, false] {
             for hidden in [true, false] {
@@ -178,9 +179,9 @@ mod tests {
             for bit in 0..8 {
                 let other = Header { flags: good.flags ^ 1 << bit, ..good };
                 let refused = before(other, &blob[start..]).is_err();
-                // The encrypted bit was looked at before; who signs it is no matter of what is inside.
-                // Other sensitivity or packing is another plain header, which its payload belies or
-                // which the full check of the blob refuses.
+                // The encrypted bit was checked before. The signer does not matter for the grain
+                // inside. Another sensitivity or compression is another plain header, which the
+                // payload or the full check of the blob refuses.
                 let by_payload = start == LEN && [2, 5, 6, 7].contains(&bit);
                 assert!(refused || bit == 0 || by_payload, "{how:?} {bit}");
             }

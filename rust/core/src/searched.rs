@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The texts of a grain that a search reads. The words in them are for the caller to find: folding
-//! needs tables that the core has not.
+//! The texts of a grain that a search reads. The caller splits them into words: folding needs
+//! tables that the core does not have.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::header::{Header, SIGNED};
 use crate::value::Value;
 use crate::{Result, decode, extent};
 
-/// Which fields count, by their full names.
+/// The fields to search, by their full names.
 #[derive(Debug, Default)]
 pub struct TextFields {
     /// Their texts are not searched.
@@ -21,10 +21,10 @@ pub struct TextFields {
     pub marked: HashSet<String>,
 }
 
-/// What a search reads of one grain.
+/// The searched parts of one grain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Searched {
-    /// Its texts, one a line.
+    /// Its texts, one per line.
     pub text: String,
     /// It has a marked field.
     pub marked: bool,
@@ -33,10 +33,10 @@ pub struct Searched {
 }
 
 impl TextFields {
-    /// Reads plain grains, on all cores. The address is that of the blob as it is given.
+    /// Reads plain grains, on all cores. The address is that of the given blob.
     ///
     /// # Errors
-    /// As [`decode::read`], of the first that is refused.
+    /// As [`decode::read`], for the first grain that it refuses.
     pub fn of(&self, blobs: &[&[u8]]) -> Result<Vec<Searched>> {
         on_all_cores(2 * total(blobs), blobs.len(), |i| self.of_one(blobs[i])).into_iter().collect()
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signatures of signed grains, one by one, on all cores. Spec: OMS §9
+//! Verifies the signatures of signed grains, one by one, on all cores. Spec: OMS §9
 //!
-//! Ed25519 only; what has another key is left to the reference, `omsgrain.crypto.envelope.prove`.
-//! The verdict is that of the reference, which is OpenSSL's: without cofactor, S below the order.
-//! Keys of small order and in another spelling are left to the reference, which refuses them. Never
-//! an equation over a batch, whose verdict on crafted signatures is another.
+//! Ed25519 only; the reference, `omsgrain.crypto.envelope.prove`, verifies signatures of other
+//! keys. The verdict is the same as the reference's, which is OpenSSL's: without cofactor, S below
+//! the order. Keys of small order, and keys in another spelling, go to the reference, which refuses
+//! them. There is no equation over a batch, since its verdict on crafted signatures differs.
 //!
-//! Row C1 of benches/RESULTS.md: 6.5 times as fast as pycose, and 3.7 times as fast as the reference in
-//! Python on one core; the fuzz targets `cose` and `sealed` run it.
+//! Row C1 of benches/RESULTS.md: 6.5 times as fast as pycose, and 3.7 times as fast as the
+//! reference in Python on one core. The fuzz targets `cose` and `sealed` run it.
 
 use std::collections::HashMap;
 
@@ -20,29 +20,29 @@ use crate::header::{Header, SIGNED};
 const EDDSA: i64 = -8;
 const ED25519: i64 = -19;
 
-/// A signature that holds.
+/// A valid signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof<'a> {
-    /// What was signed.
+    /// The signed blob.
     pub blob: &'a [u8],
     /// The DID whose key made it.
     pub signer: &'a str,
-    /// When, in epoch seconds, as the signer says.
+    /// The time of signing in epoch seconds, as the signer claims.
     pub iat: Option<u64>,
 }
 
-/// What is known of an envelope.
+/// The verdict about an envelope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// The signature holds.
+    /// The signature is valid.
     Holds(Proof<'a>),
-    /// All is as it should be, but for the signature.
+    /// The envelope is well-formed, but its signature is not valid.
     Fails,
-    /// Not the common shape: the reference knows.
+    /// Not the common shape: the reference decides.
     Unknown,
 }
 
-/// An envelope in good form, and the key in its signer's name.
+/// A well-formed envelope, and the key in its signer's DID.
 #[derive(Debug)]
 struct Claim<'a> {
     message: Sign1<'a>,
@@ -58,7 +58,8 @@ impl<'a> Claim<'a> {
             Encoding::Msgpack => "application/vnd.mg+msgpack",
             Encoding::Cbor => "application/vnd.mg+cbor",
         };
-        // Without the content type a signature over a file could pass for one over the grain in it.
+        // Without the content type, a signature over a file could pass for one over the grain in
+        // it.
         if !header.has(SIGNED) || message.content_type != content_type {
             return None;
         }
@@ -75,52 +76,53 @@ impl<'a> Claim<'a> {
     }
 }
 
-/// The check of one signature over data that come in pieces, with the verdict of `prove`'s.
+/// Verifies one signature over data in pieces, with the verdict of `prove`.
 ///
-/// It hashes the key and the signature's R before the data, so nothing has to be read twice.
+/// It hashes the key and the signature's R before the data, so no data is read twice.
 pub struct Pieces(Option<StreamVerifier>);
 
 impl Pieces {
-    /// Begins with a key and a signature; one that is none never holds.
+    /// Begins with a key and a signature; a malformed signature is never valid.
     pub fn new(key: &[u8; 32], signature: &[u8; 64]) -> Self {
         let begun = VerifyingKey::from_bytes(key)
             .and_then(|key| key.verify_stream(&Signature::from_bytes(signature)));
         Pieces(begun.ok())
     }
 
-    /// Takes the next piece.
+    /// Adds the next piece.
     pub fn update(&mut self, piece: &[u8]) {
         if let Some(begun) = &mut self.0 {
             begun.update(piece);
         }
     }
 
-    /// Whether the signature is one over all pieces.
+    /// Whether the signature is valid for all pieces.
     pub fn hold(self) -> bool {
         self.0.is_some_and(|begun| begun.finalize_and_verify().is_ok())
     }
 }
 
-/// The key, unless it has small order or another spelling: the reference refuses those.
+/// The key. None if it has small order or another spelling: the reference refuses those.
 fn strong(encoded: &Encoded) -> Option<VerifyingKey> {
     let key = VerifyingKey::from_bytes(encoded).ok()?;
-    // y is below p: 2^255 - 19, little-endian, with the sign of x in the last bit.
+    // y must be below p, 2^255 - 19, little-endian, with the sign of x in the last bit.
     let [first, middle @ .., last] = encoded;
     let beyond = *first >= 0xed && middle.iter().all(|&byte| byte == 0xff) && last & 0x7f == 0x7f;
     (!key.is_weak() && !beyond).then_some(key)
 }
 
-/// Verifies the signature of one envelope, and looks no further than the blob's header.
+/// Verifies the signature of one envelope. It reads only the blob's header.
 pub fn prove(envelope: &[u8]) -> Verdict<'_> {
     let Some(claim) = Claim::read(envelope) else { return Verdict::Unknown };
     strong(&claim.key).map_or(Verdict::Unknown, |key| claim.verdict(&key))
 }
 
-/// Verifies many, in their order. A key that several have signed with is read once.
+/// Verifies many envelopes, in input order. It decodes a key once, even if several envelopes use
+/// it.
 pub fn prove_many<'a>(envelopes: &[&'a [u8]]) -> Vec<Verdict<'a>> {
     use crate::batch::{on_all_cores, total};
 
-    /// A signature costs as much as hashing so many bytes.
+    /// Verifying a signature costs as much as hashing this many bytes.
     const COST: usize = 32 << 10;
 
     let claims = on_all_cores(total(envelopes), envelopes.len(), |i| Claim::read(envelopes[i]));
@@ -135,12 +137,12 @@ pub fn prove_many<'a>(envelopes: &[&'a [u8]]) -> Vec<Verdict<'a>> {
     })
 }
 
-// did:key of an Ed25519 key: a name that is a public key. Those of other keys, and other DIDs, are
-// left to the reference, `omsgrain.crypto.did`. Spec: OMS §9
+// did:key of an Ed25519 key: a name that is a public key. The reference, `omsgrain.crypto.did`,
+// resolves other keys and other DIDs. Spec: OMS §9
 
 /// Characters of a multibase key, as in the reference.
 const MAX_KEY: usize = 64;
-/// Bytes that so many digits can stand for.
+/// The number of bytes that this many digits can encode.
 const MAX_BYTES: usize = 48;
 
 /// The multicodec of an Ed25519 key, as a varint.
@@ -148,10 +150,10 @@ const ED25519_MULTICODEC: [u8; 2] = [0xed, 0x01];
 
 const ALPHABET: &[u8; 58] = b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 
-/// y of a key, and the sign of x; not yet known to be a point of the curve.
+/// y of a key, and the sign of x; it may not be a point of the curve.
 pub type Encoded = [u8; 32];
 
-/// The DID itself, without a fragment, and its key; none if it is another DID or not in good form.
+/// The DID without a fragment, and its key; None for another kind of DID, or a malformed one.
 pub fn did_key(kid: &str) -> Option<(&str, Encoded)> {
     let name = kid.strip_prefix("did:key:")?;
     let (id, fragment) = name.split_once('#').map_or((name, None), |(id, named)| (id, Some(named)));
@@ -163,12 +165,12 @@ pub fn did_key(kid: &str) -> Option<(&str, Encoded)> {
     Some((&kid[..kid.len() - fragment.map_or(0, |named| named.len() + 1)], key))
 }
 
-/// The number at the end of an array, and how many bytes it takes.
+/// The number at the end of an array, and its length in bytes.
 fn base58(digits: &[u8]) -> Option<([u8; MAX_BYTES], usize)> {
     let (mut out, mut len) = ([0u8; MAX_BYTES], 0);
     for letter in digits {
         let mut carry = ALPHABET.iter().position(|other| other == letter)?;
-        // A leading 1 stands for a zero byte, and no multicodec of ours begins so.
+        // A leading 1 encodes a zero byte, and no supported multicodec begins with one.
         if carry == 0 && len == 0 {
             return None;
         }
@@ -296,13 +298,13 @@ mod tests {
         for blob in [&b""[..], b"\x02\x01\x01\0\0\0\0\0\0\x80", b"\x01\x00\x01\0\0\0\0\0\0\x80"] {
             assert_eq!(prove(&signed(EDDSA, blob)), Verdict::Unknown);
         }
-        assert_eq!(prove(&signed(EDDSA, b"\x01\x21\x01\0\0\0\0\0\0\xa0")), Verdict::Unknown); // says msgpack
+        assert_eq!(prove(&signed(EDDSA, b"\x01\x21\x01\0\0\0\0\0\0\xa0")), Verdict::Unknown); // msgpack
         assert_eq!(prove(&signed(-35, BLOB)), Verdict::Unknown);
         assert_eq!(prove(&signed(ES256, BLOB)), Verdict::Unknown);
         assert_eq!(prove(&named(P256, ES256, BLOB)), Verdict::Unknown);
         assert_eq!(prove(&named(P256, EDDSA, BLOB)), Verdict::Unknown);
         assert_eq!(prove(BLOB), Verdict::Unknown);
-        assert!(VerifyingKey::from_bytes(&[2; 32]).is_err()); // no point
+        assert!(VerifyingKey::from_bytes(&[2; 32]).is_err()); // not a point
     }
 
     #[test]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Unicode rules for every string and key: NFC, no leading byte order mark. Spec: OMS §4.4
 //!
-//! Nearly every letter is *settled*: it neither changes in NFC nor combines with what stands before
-//! it. So text of settled letters is in NFC, and whatever stands between two of them can be judged,
-//! and composed, by itself. Which letters are settled, build/letters.rs writes down as masks.
+//! Nearly every letter is *settled*: it does not change in NFC, and does not combine with the
+//! letter before it. So text of settled letters is in NFC, and the text between two settled letters
+//! can be checked and composed separately. build/letters.rs writes masks of the settled letters.
 
 use alloc::borrow::Cow;
 
@@ -15,7 +15,7 @@ include!(concat!(env!("OUT_DIR"), "/letters.rs"));
 
 const BOM: char = '\u{feff}';
 
-/// These bytes as text; none if they are not UTF-8.
+/// The bytes as text; None if they are not UTF-8.
 #[inline]
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
     #[cfg(feature = "std")]
@@ -24,7 +24,7 @@ pub fn utf8(bytes: &[u8]) -> Option<&str> {
     core::str::from_utf8(bytes).ok()
 }
 
-/// The text in NFC, borrowed where it already is.
+/// The text in NFC, borrowed if it already is.
 ///
 /// # Errors
 /// `ERR_CORRUPT` for a leading byte order mark.
@@ -64,7 +64,8 @@ pub fn is_settled(text: &str) -> bool {
     settled(text.as_bytes()) == text.len()
 }
 
-/// How many bytes at the start are in NFC, up to the letter before the first that changes.
+/// The number of bytes at the start that are in NFC, up to the letter before the first that
+/// changes.
 fn in_order(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -92,10 +93,10 @@ fn in_order(text: &str) -> usize {
 
 /// A settled letter.
 const SETTLED: usize = 0;
-/// A mark that is in order if a settled letter, or nothing, stands on either side.
+/// A mark that may follow a settled letter, or nothing, and precede one.
 const ALONE: usize = 1;
 
-/// One letter that is not ASCII: where its masks are, its bit in them, and its bytes.
+/// One letter: the place of its masks, its bit in them, and its length in bytes.
 struct Letter {
     page: usize,
     bit: u8,
@@ -103,7 +104,7 @@ struct Letter {
 }
 
 impl Letter {
-    /// The first of these bytes, which are UTF-8.
+    /// The first letter of some UTF-8 bytes.
     #[inline(always)]
     fn first(bytes: &[u8]) -> Option<Letter> {
         let low = |byte: u8| usize::from(byte & 63);
@@ -127,13 +128,13 @@ impl Letter {
     }
 }
 
-/// Bytes that are looked at without a branch, or else letter by letter.
+/// The number of bytes that are tested at once, without a branch.
 const PIECE: usize = 32;
 
-/// How many bytes at the start are of settled letters.
+/// The number of bytes of settled letters at the start.
 #[inline]
 fn settled(bytes: &[u8]) -> usize {
-    // Small machines foresee nothing, and have no room for the tables.
+    // Small machines have no branch prediction, and no room for the tables.
     if !cfg!(feature = "std") {
         return by_letters(bytes);
     }
@@ -151,16 +152,17 @@ fn settled(bytes: &[u8]) -> usize {
     }
 }
 
-/// Whether a byte of UTF-8 is inside of a letter.
+/// Whether a byte of UTF-8 continues a letter.
 fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// How many bytes at the start are certainly of settled letters, by pieces. Letter by letter it
-/// takes twice the time or more: the processor cannot foresee where a word ends.
+/// The number of bytes at the start that surely are settled letters, in whole pieces. Testing
+/// letter by letter takes at least twice the time, since the processor cannot predict where a word
+/// ends.
 fn calm(bytes: &[u8]) -> usize {
     let mut at = 0;
-    // A letter at the end of a piece goes on behind it.
+    // A letter at the end of a piece continues after it.
     while let Some(piece) = bytes.get(at..at + PIECE + 2) {
         let (first, second, third) = (&piece[..PIECE], &piece[1..=PIECE], &piece[2..]);
         if !first.iter().fold(true, |all, a| all & begins_settled(*a)) {
@@ -177,11 +179,11 @@ fn calm(bytes: &[u8]) -> usize {
     at
 }
 
-// The compiler makes vectors of these two: they compare bytes, and have neither branches nor tables.
-// Latin, Cyrillic and Chinese text has only bytes of the first; the second knows the common letters
-// of Greek, Hebrew, Arabic, kana and Hangul, punctuation and emoji.
+// The compiler vectorizes these two: they compare bytes, without branches or tables. For Latin,
+// Cyrillic and Chinese text the first is enough. The second covers the common letters of Greek,
+// Hebrew, Arabic, kana and Hangul, punctuation and emoji.
 
-/// Whether a byte begins only settled letters, or none.
+/// Whether every letter that begins with this byte is settled.
 #[inline(always)]
 fn begins_settled(a: u8) -> bool {
     (a < 0xcc)
@@ -191,7 +193,7 @@ fn begins_settled(a: u8) -> bool {
         | between(a, 0xeb, 0xec)
 }
 
-/// Whether three bytes begin a settled letter that is known here, or none.
+/// Whether these three bytes begin a settled letter that this test covers.
 #[inline(always)]
 fn begins_settled_letter(a: u8, b: u8, c: u8) -> bool {
     begins_settled(a)
@@ -211,8 +213,9 @@ fn between(byte: u8, from: u8, to: u8) -> bool {
     byte.wrapping_sub(from) <= to - from
 }
 
-/// How many bytes at the start are of settled letters. A loop for each length of a letter: within a
-/// word the processor foresees which, and need not wait for one to find the next.
+/// The number of bytes of settled letters at the start. Each length of a letter has its own loop:
+/// within a word the processor predicts the length, and need not wait for one letter to find the
+/// next.
 #[inline]
 fn by_letters(bytes: &[u8]) -> usize {
     let is = |page: usize, last: u8| BASIC[page] >> (last & 63) & 1 == 1;
@@ -229,7 +232,7 @@ fn by_letters(bytes: &[u8]) -> usize {
             rest = after;
         }
         match rest {
-            // Of two words of another script there is one space in between.
+            // Words of other scripts have one space between them.
             [..0x80, after @ ..] if !after.first().is_some_and(u8::is_ascii) => rest = after,
             [..0x80, ..] => rest = &rest[ascii(rest)..],
             _ => match Letter::first(rest).filter(|letter| letter.is(SETTLED)) {
@@ -305,7 +308,7 @@ mod tests {
             text.push(c);
             agree(&text);
             if !(c as u32).is_multiple_of(8) && is_settled(&text) {
-                continue; // enough of the million that are like one another
+                continue; // a sample of the million similar ones is enough
             }
             text.insert(0, 'a');
             text.push_str("\u{301}é");
@@ -320,7 +323,7 @@ mod tests {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % n
         };
-        // What changes, combines or stands in the way of another, and what is settled.
+        // Letters that change, combine or block another, and settled ones.
         let odd: Vec<char> = ('\u{80}'..=char::MAX)
             .filter(|c| !is_settled(c.encode_utf8(&mut [0; 4])) || c.nfd().count() > 1)
             .filter(|c| !('\u{ac00}'..='\u{d7a3}').contains(c) || (*c as u32).is_multiple_of(97))

@@ -12,11 +12,11 @@ use crate::registry::{self, FIELDS, Field, GrainType, Phase, UNKNOWN, id};
 use crate::value::{Node, View};
 use crate::{Code, Error, Result, address, profiles, text, warn};
 
-/// Checks a whole grain and says what its header must be; what is allowed but looks wrong goes to
-/// `warnings`.
+/// Checks a whole grain and returns the facts for its header. `warnings` receives what is allowed
+/// but looks like a mistake.
 ///
 /// # Errors
-/// The first rule that is broken, with the field.
+/// The first broken rule, with the field.
 pub fn validate<K: AsRef<str>, N: Node>(
     fields: &mut Fields<K, N>,
     profile: Profile,
@@ -49,7 +49,7 @@ pub fn validate<K: AsRef<str>, N: Node>(
     facts(fields, tags.sensitivity)
 }
 
-/// Checks the type's rules, and tells the known fields that are elided.
+/// Checks the rules of the type, and returns the known fields that are elided.
 fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static GrainType) -> Result<Vec<u8>> {
     let trigger = fields.text(id::OBSERVER_TYPE)?.is_some_and(|t| t.starts_with("trigger:"));
     for entry in &fields.entries {
@@ -57,7 +57,7 @@ fn rules<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &'static Gra
         let open = trigger && [id::OBSERVATION_MODE, id::OBSERVATION_SCOPE].contains(&entry.id);
         let around = Around { side: fields.side, type_byte: fields.type_byte, open };
         if entry.negate {
-            // The old name's value is a bool, as the new one's is.
+            // The value of the old name is a bool, like that of the new name.
             check::field(&FIELDS[usize::from(entry.id)], &entry.node, around)
         } else {
             value(entry.id, spec, &entry.node, around)
@@ -129,7 +129,7 @@ impl<K: AsRef<str>, N: Node> Rules<'_, K, N> {
         if text && self.is_empty(id)? { Err(empty(id)) } else { Ok(()) }
     }
 
-    /// One of the groups is complete, and nothing in it is empty.
+    /// One of the groups is complete, without an empty value.
     fn one_group_filled(&self, groups: &[&[u8]]) -> Result<()> {
         let mut hollow = None;
         for group in groups {
@@ -156,7 +156,7 @@ impl<K: AsRef<str>, N: Node> Rules<'_, K, N> {
     }
 
     fn phase(&self) -> Result<()> {
-        // Which rules hold cannot be told then.
+        // Without these, the applicable rules are unknown.
         if [id::ACTION_PHASE, id::EXECUTION_MODE].iter().any(|id| self.elided.contains(id)) {
             return Ok(());
         }
@@ -228,7 +228,7 @@ fn disclosure_of<N: Node>(node: &N) -> Result<()> {
     }
 }
 
-/// Each content block says what it is. Spec: OMS §8.2
+/// Each content block has a type. Spec: OMS §8.2
 fn content_blocks<N: Node>(node: &N) -> Result<()> {
     let mut i = 0;
     node.each_item(&mut |block| {
@@ -245,7 +245,7 @@ fn content_blocks<N: Node>(node: &N) -> Result<()> {
     })
 }
 
-/// The known fields that `_elided` stands for, after checking its hashes. None of it is shown too.
+/// The known fields in `_elided`, after checking their hashes. None of them may be shown too.
 fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
     let Some(entry) = fields.get(id::ELIDED) else { return Ok(Vec::new()) };
     let shown: BTreeSet<&str> = fields.entries.iter().map(Entry::name).collect();
@@ -279,7 +279,7 @@ fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The fields of the profile, and what the type requires; never what leads to other content.
+/// The fields of the profile, and those that the type requires; never references to other content.
 fn lightweight<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &GrainType) -> Result<()> {
     let name = fields.text(id::ACTION_PHASE)?.unwrap_or("");
     let mode = fields.text(id::EXECUTION_MODE)?.unwrap_or("");
@@ -320,7 +320,7 @@ fn facts<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, sensitivity: u8) -> Resu
     Ok(Facts { refs, sensitivity, ns_hash, no_namespace, created_at: created_at(fields)? })
 }
 
-/// Whole seconds. An opaque grain need not have a time that we understand.
+/// The time in whole seconds. An opaque grain may have a `created_at` of any kind.
 fn created_at<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<u32> {
     let Some(entry) = fields.get(id::CREATED_AT) else { return Ok(0) };
     let opaque = fields.grain_type.is_none();

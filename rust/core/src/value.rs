@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a grain is made of, and the trait by which the encoder sees any source of it.
+//! The values of a grain, and the trait through which the encoder reads them from any source.
 //!
 //! The encoder is generic over [`Node`]: the core's own [`Value`], a parsed JSON value and a
 //! Python object all implement it, so there is one encoder and no tree in between.
@@ -49,7 +49,7 @@ pub trait Node: Sized {
     /// A map key.
     type Key: AsRef<str>;
 
-    /// What this node is.
+    /// The kind and the value of this node.
     ///
     /// # Errors
     /// If it is nothing that a grain can hold.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How alike a vector is to many others: the cosine of the angle between them.
+//! The similarity of a vector to many others: the cosine of the angle between them.
 //!
-//! Vectors come as they are stored, float32 in little-endian order, and of any length but zero.
-//! Products and squares are summed in double precision, which no float32 can overflow, in a fixed
-//! order: the same vectors give the same cosine on every machine.
+//! Stored vectors are float32, little-endian, of any length but zero. Products and squares are
+//! summed in double precision, which no float32 can overflow, in a fixed order. So the same vectors
+//! give the same cosine on every machine.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -11,10 +11,10 @@ use core::fmt::Write as _;
 
 use crate::{Code, Error, Result};
 
-/// Sums that go side by side, for the vector unit.
+/// The number of parallel sums, for the vector unit.
 const LANES: usize = 8;
 
-/// What is searched for.
+/// The vector of a search.
 #[derive(Clone, Debug)]
 pub struct Query {
     values: Vec<f64>,
@@ -22,10 +22,10 @@ pub struct Query {
 }
 
 impl Query {
-    /// Takes a vector.
+    /// Makes a query from a vector.
     ///
     /// # Errors
-    /// ERR_RANGE: it has no values, or some that are not finite, or only zeros.
+    /// ERR_RANGE if it has no values, values that are not finite, or only zeros.
     pub fn new(bytes: &[u8]) -> Result<Query> {
         let (floats, rest) = bytes.as_chunks::<4>();
         let values: Vec<f64> = floats.iter().map(|x| wide(*x)).collect();
@@ -36,8 +36,8 @@ impl Query {
         Err(Error::new(Code::Range, "a vector without a direction").expected("finite numbers, not all zero"))
     }
 
-    /// The cosine of the angle to a stored vector, from -1 to 1; None if that has another
-    /// dimension or no direction.
+    /// The cosine of the angle to a stored vector, from -1 to 1. None if that vector has another
+    /// dimension, or no direction.
     pub fn cosine(&self, row: &[u8]) -> Option<f64> {
         let (floats, rest) = row.as_chunks::<4>();
         if floats.len() != self.values.len() || !rest.is_empty() {
@@ -48,8 +48,8 @@ impl Query {
     }
 }
 
-/// The sum of the products. The sum of the squares is a loop of its own: in one loop the compiler
-/// pairs the two, which costs twice the time.
+/// The sum of the products. The sum of the squares has a separate loop: in one loop the compiler
+/// pairs the two, which takes twice the time.
 fn dot(values: &[f64], floats: &[[u8; 4]]) -> f64 {
     let mut lanes = [0.0; LANES];
     let (left, left_rest) = values.as_chunks::<LANES>();
@@ -80,8 +80,8 @@ fn wide(float: [u8; 4]) -> f64 {
     f64::from(f32::from_le_bytes(float))
 }
 
-/// Of numbered vectors those whose cosine is not below a floor: the nearest first, of equals the
-/// one with the highest number.
+/// The numbered vectors whose cosine is not below a floor, the nearest first. Among equals, the
+/// highest number comes first.
 pub fn nearest(query: &Query, rows: &[(u64, &[u8])], floor: f64) -> Vec<(f64, u64)> {
     let cosine = |&(number, row): &(u64, &[u8])| query.cosine(row).map(|cosine| (cosine, number));
     let mut found: Vec<(f64, u64)> =
@@ -90,24 +90,24 @@ pub fn nearest(query: &Query, rows: &[(u64, &[u8])], floor: f64) -> Vec<(f64, u6
     found
 }
 
-// Numbers of embeddings: as float32, where the text of each is the shortest of a float32.
+// Numbers of embeddings, as float32 if the text of each is the shortest one of a float32.
 
-/// The doubles that the shortest texts of float32 say: of 0.1f32 it is 0.1, and not 0.10000000149.
+/// The doubles that equal the shortest texts of float32: 0.1f32 becomes 0.1, not 0.10000000149.
 pub fn widened(values: impl Iterator<Item = f32>) -> impl Iterator<Item = f64> {
     let mut text = String::with_capacity(16);
     values.map(move |value| {
         text.clear();
-        // Neither fails: a string grows, and what Rust writes of a float it also reads.
+        // Neither can fail: a string grows, and Rust reads every float that it writes.
         let _ = write!(text, "{value:e}");
         text.parse().unwrap_or_else(|_| f64::from(value))
     })
 }
 
-/// The values as float32; none if one of them is not what the shortest text of a float32 says.
+/// The values as float32; None if one does not equal the shortest text of a float32.
 pub fn narrowed(values: &[f64]) -> Option<Vec<f32>> {
     let narrow: Vec<f32> = values.iter().map(|&value| value as f32).collect();
     let mut pairs = widened(narrow.iter().copied()).zip(values);
-    // JSON has no others.
+    // JSON has no other numbers.
     let same = pairs.all(|(one, other)| one.is_finite() && one.to_bits() == other.to_bits());
     drop(pairs);
     same.then_some(narrow)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is allowed, but looks like a mistake.
+//! Warnings about what is allowed, but looks like a mistake.
 
 use crate::check::millis;
 use crate::fields::Fields;
@@ -9,8 +9,8 @@ use crate::value::{Node, View};
 use crate::{Result, address, check};
 use alloc::{borrow::ToOwned as _, string::String, vec::Vec};
 
-/// Names and short keys that a later OMS owns, by its version; for any type, or for this one alone.
-/// Plain words (`name`, `kind`, `config`) of types that OMS 1.2 does not have are not among them.
+/// Names and short keys of a later OMS, with its version; for any type, or for one only. The list
+/// leaves out plain words (`name`, `kind`, `config`) of types that OMS 1.2 does not have.
 const LATER: [(&str, Option<u8>, &[&str]); 6] = [
     ("OMS 1.4", None, &["embedding_text", "et"]),
     ("OMS 1.4", Some(WORKFLOW), &["nodes", "edges", "bindings", "bind", "retries"]),
@@ -99,26 +99,26 @@ const LATER: [(&str, Option<u8>, &[&str]); 6] = [
     ),
 ];
 
-/// Types that a later OMS has, by name and byte.
+/// Types of a later OMS, by name and byte.
 const LATER_TYPES: [(&str, u8, &str); 3] =
     [("skill", 0x0b, "OMS 1.4"), ("recommendation", 0x0c, "OMS 1.5"), ("trigger", 0x0d, "OMS 1.6")];
 
-/// What `contradicted` was called until OMS 1.1, by name and short key.
+/// The name and short key of `contradicted`, which OMS 1.1 had.
 const REMOVED: [&str; 2] = ["contradicted", "ct"];
 
-/// The version of OMS that first has a type of this name.
+/// The first version of OMS that has a type of this name.
 pub(crate) fn version_of_type(name: &str) -> Option<&'static str> {
     LATER_TYPES.iter().find(|later| later.0 == name).map(|later| later.2)
 }
 
-/// Warns of an opaque grain whose byte a later OMS has given to a type.
+/// Warns about an opaque grain whose type byte a later OMS defines.
 pub(crate) fn later_type(byte: u8, warnings: &mut Vec<String>) {
     if let Some((name, _, version)) = LATER_TYPES.iter().find(|later| later.1 == byte) {
         warnings.push(format!("type byte {byte:#04x} is {name} of {version}; its fields are not checked"));
     }
 }
 
-/// What is to be said of a name, or a short key, that OMS 1.2 does not have and another version does.
+/// The warning about a name or a short key that only another version of OMS has.
 fn of_another_version(name: &str, type_byte: u8) -> Option<String> {
     if REMOVED.contains(&name) {
         return Some(format!("{name:?} was removed in OMS 1.2: contest the grain in a store instead"));
@@ -132,7 +132,7 @@ fn of_another_version(name: &str, type_byte: u8) -> Option<String> {
 /// Appends the warnings of a grain.
 ///
 /// # Errors
-/// The source's own.
+/// Those of the source.
 pub fn collect<K: AsRef<str>, N: Node>(
     fields: &Fields<K, N>,
     tags: &Tags,
@@ -181,12 +181,13 @@ pub fn collect<K: AsRef<str>, N: Node>(
     Ok(())
 }
 
-/// Whether a time in ms is more likely one in seconds: until the year 5138 those are below this.
+/// Whether a time in ms is more likely in seconds: until the year 5138, times in seconds are below
+/// this.
 pub(crate) fn is_early(ms: i64) -> bool {
     (1..100_000_000_000).contains(&ms)
 }
 
-/// Warns of a policy that nobody can ever meet. What is malformed, the store treats as locked.
+/// Warns about a policy that can never be met. The store treats a malformed policy as locked.
 fn policy<N: Node>(node: &N, warnings: &mut Vec<String>) -> Result<()> {
     let (mut mode, mut fallback) = (String::new(), String::new());
     let (mut threshold, mut named) = (0, Vec::<String>::new());
@@ -236,10 +237,10 @@ fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<St
     Ok(())
 }
 
-/// The mode of an observation that should name its scope.
+/// The mode of an observation that should have a scope.
 pub(crate) const REFLECTIVE: &str = "reflective";
 
-/// What is wrong inside a field whose members have no rule that refuses them.
+/// Defects inside a field whose members no rule refuses.
 pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
     match (id, node.view()?) {
         (id::OWNER, View::Map) => {
@@ -286,7 +287,7 @@ pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
     }
 }
 
-/// Whether a member of a citation is not as OMS has it. Spec: OMS §27.5
+/// Whether a member of a citation differs from OMS. Spec: OMS §27.5
 fn is_odd(key: &str, view: View<'_>) -> bool {
     let known: &[&str] = match key {
         "citation_type" => &["doi", "arxiv", "pmid", "isbn", "rrid", "clinicaltrials", "url"],
@@ -306,7 +307,7 @@ fn is_share(view: &View<'_>) -> bool {
     }
 }
 
-/// Whether any entry of a map is so; there is none in what is no map.
+/// Whether any entry of a map has this property; false for a value that is not a map.
 fn any<N: Node>(node: &N, is_so: impl Fn(&str, View<'_>) -> bool) -> Result<bool> {
     let mut found = false;
     if matches!(node.view()?, View::Map) {
@@ -318,12 +319,12 @@ fn any<N: Node>(node: &N, is_so: impl Fn(&str, View<'_>) -> bool) -> Result<bool
     Ok(found)
 }
 
-/// Whether an observer of this type is a model, which should be named.
+/// Whether an observer of this type is a model, which should have a name.
 pub(crate) fn thinks(kind: &str) -> bool {
     ["llm", "reflector", "classifier", "detector"].contains(&kind)
 }
 
-/// The listed value that another value is one edit away from.
+/// The listed value that is one edit away from another value.
 pub(crate) fn near_listed(spec: &Field, value: &str) -> Option<&'static str> {
     if spec.listed.contains(&value) {
         return None;
@@ -331,22 +332,22 @@ pub(crate) fn near_listed(spec: &Field, value: &str) -> Option<&'static str> {
     spec.listed.iter().find(|known| one_edit(known, value)).copied()
 }
 
-/// Whether an unknown name is warned of where no profile is declared.
+/// Whether an unknown name needs a warning if the grain declares no profile.
 pub(crate) fn warns_of(name: &str, type_byte: u8) -> bool {
     of_another_version(name, type_byte).is_some() || nearest(name, &Tags::default()).is_some()
 }
 
-/// The known field that a name is one edit away from.
+/// The known field that is one edit away from a name.
 fn nearest(name: &str, tags: &Tags) -> Option<&'static str> {
     let near = |f: &&'static Field| one_edit(f.name, name);
     if name.contains(':') {
-        // A prefixed name is meant; only a declared profile says what it may be.
+        // A prefix is deliberate; only a declared profile defines the names after it.
         return tags.profiles.iter().flat_map(|p| p.fields).find(near).map(|f| f.name);
     }
     FIELDS.iter().find(near).map(|f| f.name)
 }
 
-/// Whether one insertion, deletion, substitution or swap of neighbours makes `b` of `a`.
+/// Whether one insertion, deletion, substitution or swap of neighbours turns `a` into `b`.
 fn one_edit(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
     if a == b || a.len().abs_diff(b.len()) > 1 || a.len().min(b.len()) < 3 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Lines of JSON, however they are spelled, come to what each comes to by way of a tree.
+//! JSON lines in any spelling give the same as each line through a tree.
 
 use omsgrain_core::batch::Batch;
 use omsgrain_core::codec::{Encoding, LIGHTWEIGHT};
@@ -227,7 +227,7 @@ impl Rng {
     }
 }
 
-/// Each line by itself, by way of a tree.
+/// Each line separately, through a tree.
 fn by_trees(text: &[u8], options: &Options) -> Batch {
     let mut batch = Batch::default();
     let mut at = if text.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
@@ -246,7 +246,7 @@ fn by_trees(text: &[u8], options: &Options) -> Batch {
     batch
 }
 
-/// All that a batch says.
+/// The complete result of a batch.
 fn said(batch: &Batch) -> Vec<String> {
     let blobs = (0..batch.len())
         .map(|i| format!("{} {} {:x?}", batch.indices[i], address::to_hex(&batch.digests[i]), batch.blob(i)));
@@ -301,7 +301,7 @@ fn values_of_every_spelling_are_what_they_are_in_a_tree() {
 
 #[test]
 fn strings_end_where_they_end() {
-    // Wherever the end stands in the words and chunks that are looked at in one step.
+    // At any position of the end within the words and chunks of one step.
     let mut text = String::new();
     for length in 0..150 {
         for stop in ["", "\\\"", "\\u0041", "\u{1f}", "é\"", "\u{7f}\u{80}", "!#[]\u{20}"] {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Index rows and the tail, against the plainest way to say the same.
+//! Index rows and the memtable, compared with the simplest implementation.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn the_tail_finds_what_was_added() {
     for key in [of_all(), of_type(1), Kind::Tag.of_str("a"), Kind::Namespace.of_str("n")] {
         assert_eq!(tail.count(&key), 200, "{key:?}");
     }
-    // Walking by pieces gives every row once, in order.
+    // A walk in pieces returns every row once, in order.
     let none = HashSet::new();
     let all = Only::Others(&none);
     let (mut seen, mut after, mut rows) = (Vec::new(), None, 0);
@@ -67,7 +67,7 @@ fn the_tail_finds_what_was_added() {
     assert_eq!(rows, tail.rows());
     let prints = seen.iter().filter(|key| key[0] == b'f').count();
     assert_eq!(prints, 60, "after so many the subject, relation and object repeat");
-    // The same from any key on, be it there or not.
+    // The same from any key on, present or not.
     for key in &seen {
         for after in [&key[..], &key[..key.len() - 1], &[key, &b"x"[..]].concat()] {
             let expected = seen.iter().find(|key| key[..] > *after);
@@ -75,7 +75,7 @@ fn the_tail_finds_what_was_added() {
             assert_eq!(found.first().map(|(key, _)| &key[..]), expected.map(|key| &key[..]));
         }
     }
-    // What stands apart and what does not is all there is.
+    // The selected rows and the others together are all rows.
     let apart = HashSet::from([3, 4, 200]);
     let some = tail.rows_after(None, usize::MAX, &Only::These(&apart)).places;
     let others = tail.rows_after(None, usize::MAX, &Only::Others(&apart)).places;

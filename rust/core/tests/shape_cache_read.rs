@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the shape cache takes when reading, the general code takes too: whole grains and damaged ones.
+//! The general code accepts what the shape cache reads: whole grains and damaged ones.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ fn general(blob: &[u8], check: impl FnOnce(Result<Decoded<'_>>)) {
     }
 }
 
-/// A plan took this blob: the general code says the same of it.
+/// A plan accepted this blob: the general code gives the same result.
 fn agree(plan: &Plan, blob: &[u8]) {
     general(blob, |decoded| {
         let decoded = decoded.unwrap_or_else(|refused| panic!("the shape cache took {blob:02x?}: {refused}"));
@@ -33,7 +33,7 @@ fn agree(plan: &Plan, blob: &[u8]) {
     });
 }
 
-/// Reads blobs that follow one another; tells how many the shape cache took.
+/// Reads consecutive blobs; returns how many the shape cache accepted.
 fn taken(blobs: &[Vec<u8>]) -> usize {
     let (mut reader, mut count) = (Reader::default(), 0);
     for blob in blobs {
@@ -57,7 +57,7 @@ fn taken(blobs: &[Vec<u8>]) -> usize {
     count
 }
 
-/// Good blobs of one shape, with and without packing, in one wire format.
+/// Valid blobs of one shape, compressed and not, in one wire format.
 fn blobs(rng: &mut Rng, of: usize, count: usize) -> Vec<Vec<u8>> {
     let of = &TYPES[of];
     let (names, options) = (rng.shape(of), Options { type_byte: None, ..options(rng) });

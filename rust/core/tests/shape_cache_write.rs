@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the shape cache accepts, the general code accepts with the same bytes and without warnings.
+//! The general code accepts what the shape cache accepts, with the same bytes and without warnings.
 
 use std::borrow::Cow;
 
@@ -133,7 +133,7 @@ impl Rng {
         Value::Map(rows.iter().map(|row| (row.name.into(), self.good(row.kind, row))).collect())
     }
 
-    /// The names of a grain of a type, most of the time of a good one.
+    /// The names of a grain of a type, mostly of a valid one.
     pub(crate) fn shape(&mut self, of: &'static GrainType) -> Vec<Cow<'static, str>> {
         let mut ids: Vec<u8> = of.required.to_vec();
         if !of.required_any.is_empty() {
@@ -186,7 +186,7 @@ impl Rng {
     }
 }
 
-/// The general way.
+/// The general code.
 fn general(grain: &Value<'_>, options: &Options) -> Option<(Vec<u8>, Vec<String>)> {
     let (mut out, mut warnings) = (vec![7; 3], Vec::new());
     encode_into(&grain, options, &mut out, &mut warnings).ok()?;

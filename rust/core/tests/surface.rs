@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the documentation of the crate shows: eight names, and no module.
+//! The public API of the crate: eight names, and no module.
 
 const ROOT: &str = include_str!("../src/lib.rs");
 

@@ -80,7 +80,7 @@ fn options(vector: &JsonValue<'_>) -> Options {
     out
 }
 
-/// A value with `{"$float": "nan"}` and the like made the floats that JSON cannot write.
+/// Replaces `{"$float": "nan"}` and the like by the floats that JSON cannot express.
 fn with_floats<'v>(value: &JsonValue<'v>) -> JsonValue<'v> {
     match value {
         JsonValue::Array(items) => JsonValue::Array(Arc::new(items.iter().map(with_floats).collect())),
@@ -95,7 +95,7 @@ fn with_floats<'v>(value: &JsonValue<'v>) -> JsonValue<'v> {
     }
 }
 
-/// What the core makes of a vector: the blob it writes, or the blob it reads.
+/// The result of a vector: the blob that the core writes, or the blob that it reads.
 fn run(vector: &JsonValue<'_>) -> Result<Vec<u8>, Error> {
     if let Some(line) = text(vector, "input_json") {
         return encode(&&json::parse(line.as_bytes())?, &options(vector));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as a COSE_Sign1: one that is read is an envelope by the other reader too, and one
-//! signature alone is judged as among many.
+//! Any bytes as a COSE_Sign1: both readers accept the same envelopes, and a single signature gets
+//! the same verdict as among many.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

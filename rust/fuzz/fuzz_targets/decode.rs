@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as a blob: refused, or the one encoding of what they say, also as columns.
+//! Any bytes as a blob: refused, or the only encoding of their content, also as columns.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

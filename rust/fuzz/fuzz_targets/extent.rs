@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as grains that stand one behind the other: each ends where it says, whatever follows,
-//! and a grain that is good is so in full length only.
+//! Any bytes as consecutive grains: each ends where its own bytes say, whatever follows, and a
+//! valid grain is valid only in full length.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A byte for the codec, and any bytes as a frame: refused, or what it unpacks to is as long as it
-//! says, and comes back out of a frame of ours.
+//! A byte for the codec, and any bytes as a frame: refused, or unpacked to the stated length, and
+//! the same after packing again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as a header: read and written they stay the same, and what facts make, facts accept.
+//! Any bytes as a header: a header read and written stays the same, and facts accept their header.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

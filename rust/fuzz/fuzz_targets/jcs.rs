@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A byte for the depth and any JSON: refused, or made canonical, which is then its own canonical
-//! text, says the same, and stays when its keys come in another order or one of them goes.
+//! A byte for the depth and any JSON: refused, or canonical text, which is its own canonical text
+//! and has the same content. The text stays the same if the keys come in another order or one is
+//! removed.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +20,7 @@ fuzz_target!(|data: &[u8]| {
     let pair = [b"{\"a\":", once.as_slice(), b",\"b\":", once.as_slice(), b"}"].concat();
     match jcs::canonical(&inside, None, depth + 1) {
         Ok(found) => assert_eq!(found, pair, "in the order of keys"),
-        // The parser has a limit of its own.
+        // The parser has its own limit.
         Err(error) => assert_eq!(error.kind(), omsgrain_core::Code::Corrupt),
     }
     if let Ok(found) = jcs::canonical(&inside, Some("a"), depth + 1) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two bytes of options and any JSON: refused, or made into a blob, always the same, that can be
-//! read and written again.
+//! Two bytes of options and any JSON: refused, or always the same blob, which can be read and
+//! written again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of any lengths have the same hashes side by side as one by one. The feature `without-sha`
-//! makes this hold on processors with SHA instructions too.
+//! Messages of any lengths have the same hashes side by side as one by one. With the feature
+//! `without-sha` this also tests processors with SHA instructions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

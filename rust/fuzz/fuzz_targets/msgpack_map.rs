@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as a payload in MessagePack: refused, or the one encoding of what they say.
+//! Any bytes as a payload in MessagePack: refused, or the only encoding of their content.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

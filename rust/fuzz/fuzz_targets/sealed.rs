@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes as a grain to be sealed, as what was sealed, and as an envelope: refused, or what is
-//! sealed can be opened again.
+//! Any bytes as a grain to encrypt, as the inside of an encrypted grain, and as an envelope:
+//! refused, or the sealed grain opens again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any lines, and any text as the value of a good line: read in place as by way of a tree.
+//! Any lines, and any text as the value of a valid line: in place and through a tree give the same.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -41,7 +41,7 @@ fn same(text: &[u8]) {
 
 fuzz_target!(|data: &[u8]| {
     same(data);
-    // The second time the shape is known.
+    // The second time, the shape is known.
     same(&[data, b"\n", data].concat());
     let line = [GOOD, b",\"x_value\":", data, b"}\n"].concat();
     same(&[GOOD, b"}\n", &line, &line].concat());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Any bytes after good grains of their kind: by the shape cache, the verdict of the general code.
+//! Any bytes after valid grains of their kind: the shape cache and the general code agree.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -12,7 +12,7 @@ fn general(blob: &[u8]) -> Result<Header> {
     decode::read(header, &payload).map(|decoded| decoded.header)
 }
 
-/// The bytes are blobs one behind the other, each after two bytes that tell its length.
+/// The bytes are consecutive blobs, each after two bytes with its length.
 fn split(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut blobs = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     let mended: Vec<Vec<u8>> =
         given.iter().chain(&[bytes]).filter_map(|blob| with_its_header(blob)).collect();
     let mut blobs: Vec<&[u8]> = mended.iter().map(|blob| &blob[..]).chain(given).collect();
-    // Once more, when the shapes are known.
+    // Again, with known shapes.
     blobs.extend_from_within(..);
     let mut reader = Reader::default();
     for blob in blobs {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two bytes of options, as for json_encode, and JSON lines: what the shape cache takes, the general code takes with the same
-//! bytes and without warnings.
+//! Two bytes of options, as for json_encode, and JSON lines: if the shape cache accepts a line, the
+//! general code gives the same bytes and no warnings.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ fuzz_target!(|data: &[u8]| {
         ..Options::default()
     };
     let mut cache = ShapeCache::default();
-    // Twice, so that each shape is met by its own plan too.
+    // Twice, so that each shape also meets its own plan.
     for line in text.split(|b| *b == b'\n').chain(text.split(|b| *b == b'\n')) {
         let Ok(value) = json::parse(line) else { continue };
         let mut by_plan = vec![7];

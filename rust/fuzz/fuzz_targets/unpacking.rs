@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A byte for the codec, one for the size of pieces, and any bytes as a frame of any size, unpacked
-//! piece by piece: refused, or the same as in one piece, as long as it says, and back out of ours.
+//! A byte for the codec, one for the size of pieces, and any bytes as a frame of any size. It is
+//! refused, or pieces and the whole unpack to the same stated length, and pack again.
 #![no_main]
 
 use std::io::Read;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What several fuzz targets check. A crash is a broken promise of the core.
+//! Checks that several fuzz targets share. A crash is a broken promise of the core.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::header::{self, COMPRESSED, Facts, Header, LEN};
 use omsgrain_core::{Value, decode, registry};
 
-/// A payload that is taken, written again, is the same bytes: also with its keys in another order.
+/// An accepted payload, written again, has the same bytes, also with its keys in another order.
 pub fn payload_comes_back<W: Wire>(payload: &[u8]) {
     let Ok(entries) = read_map::<W>(payload, EXTENDED.max_depth) else { return };
     let value = map(entries);
@@ -19,8 +19,8 @@ pub fn payload_comes_back<W: Wire>(payload: &[u8]) {
     assert_eq!(written::<W>(&reversed(value)), payload);
 }
 
-/// A blob that is taken, written again, is the same bytes, but for what the writer chooses
-/// otherwise: compression, 1.1 names, and the hash of an absent namespace.
+/// An accepted blob, written again, has the same bytes, except for the writer's own choices:
+/// compression, 1.1 names, and the hash of an absent namespace.
 pub fn blob_comes_back(blob: &[u8]) {
     let Ok((header, payload)) = decode::open(blob) else { return };
     let Ok(decoded) = decode::read(header, &payload) else { return };
@@ -47,7 +47,7 @@ pub fn blob_comes_back(blob: &[u8]) {
     assert_eq!(&again[LEN..], &*payload);
 }
 
-/// The columns of any bytes are refused or made; those of a good grain are what it says.
+/// The columns of any bytes are refused or made; those of a valid grain equal its fields.
 pub fn columns_agree(blob: &[u8]) {
     let shapes = [Shape::Text, Shape::Int, Shape::Float, Shape::Bool, Shape::Texts];
     let names = ["subject", "created_at", "confidence", "is_error", "structural_tags"];
@@ -80,7 +80,7 @@ pub fn columns_agree(blob: &[u8]) {
     }
 }
 
-/// The same payload under the header that belongs to it: mutation alone would seldom find one.
+/// The same payload under its own header: mutation alone would seldom find one.
 pub fn with_its_header(blob: &[u8]) -> Option<Vec<u8>> {
     let (given, payload) = decode::open(blob).ok()?;
     let depth = EXTENDED.max_depth;

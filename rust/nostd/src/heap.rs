@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory from one buffer of fixed size, for one thread: what was taken last can be given back or
-//! grow, and when nothing is held any more all of it is free again. A grain never needs more.
+//! An allocator over one buffer of fixed size, for one thread. The last allocation can be freed or
+//! grow; once nothing is in use, the whole buffer is free again. A grain never needs more.
 
 use core::alloc::{GlobalAlloc, Layout};
 use core::cell::{Cell, UnsafeCell};
@@ -45,8 +45,8 @@ impl Heap {
     }
 }
 
-// SAFETY: what is handed out lies in the buffer, is aligned, and is not handed out twice: `used`
-// only falls behind a place when its owner gives it back, or when nothing is held.
+// SAFETY: every allocation is inside the buffer, aligned, and unique. `used` falls below a place
+// only when its owner frees it, or when nothing is in use.
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let start = self.used.get().next_multiple_of(layout.align());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Lightweight beliefs for C, without an operating system. See omsgrain.h.
 //!
-//! A bare machine has no allocator and nobody to tell of a panic: both are here, and with the
-//! pointers of C they are why this crate has `unsafe`.
+//! A bare machine has no allocator and no panic handler. This crate has both, and with C's pointers
+//! they are the reason for its `unsafe`.
 #![no_std]
 
 extern crate alloc;
@@ -17,7 +17,7 @@ use omsgrain_core::encode::{Options, encode};
 use omsgrain_core::Value;
 use omsgrain_core::{Code, Error, address};
 
-/// The fields of a belief, as C gives them.
+/// The fields of a belief from C.
 #[repr(C)]
 pub struct Belief {
     subject: *const c_char,
@@ -40,10 +40,10 @@ pub unsafe extern "C" fn omsgrain_belief(
     room: usize,
     error: *mut [u8; 32],
 ) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     match unsafe { blob(belief) } {
         Ok(blob) if blob.len() <= room => {
-            // SAFETY: there is room for them, and what was just made does not overlap.
+            // SAFETY: the buffers have room for them, and the new bytes do not overlap.
             unsafe { out.copy_from_nonoverlapping(blob.as_ptr(), blob.len()) };
             blob.len()
         }
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn omsgrain_belief(
             let name = code.as_str().as_bytes();
             let len = name.len().min(text.len() - 1);
             text[..len].copy_from_slice(&name[..len]);
-            // SAFETY: as the caller promises.
+            // SAFETY: the caller's promise.
             unsafe { error.write(text) };
             0
         }
@@ -73,10 +73,10 @@ unsafe fn blob(belief: &Belief) -> Result<Vec<u8>, Error> {
     fields.push((Cow::Borrowed("type"), Value::Str("belief".into())));
     let mut left = LIGHTWEIGHT.max_size;
     for (name, text) in texts.into_iter().filter(|(_, text)| !text.is_null()) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's promise.
         let text = unsafe { CStr::from_ptr(text) }.to_str();
         let text = text.map_err(|_| Error::new(Code::Corrupt, "not UTF-8").in_key(name))?;
-        // Before the heap is asked for room: where there is none, nothing would come back to C.
+        // Checked before any allocation: without memory, no error would reach C.
         let too_large = || Error::new(Code::TooLarge, "more than a lightweight grain may hold").in_key(name);
         left = left.checked_sub(text.len()).ok_or_else(too_large)?;
         fields.push((name.into(), Value::Str(text.into())));
@@ -93,13 +93,13 @@ unsafe fn blob(belief: &Belief) -> Result<Vec<u8>, Error> {
 /// `bytes` has `len` bytes, and `out` 65.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn omsgrain_address(bytes: *const u8, len: usize, out: *mut [u8; 65]) {
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     let digest = address::sha256(unsafe { core::slice::from_raw_parts(bytes, len) });
     let mut text = [0; 64];
     address::write_hex(&digest, &mut text);
     let mut ended = [0; 65];
     ended[..64].copy_from_slice(&text);
-    // SAFETY: as the caller promises.
+    // SAFETY: the caller's promise.
     unsafe { out.write(ended) };
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Encoding many: one arena of blobs, from which Python takes what it asks for.
+//! Encodes many grains into one arena of blobs, from which Python reads single ones.
 
 use omsgrain_core::batch;
 use omsgrain_core::batch::Batch as Core;
@@ -19,7 +19,7 @@ use crate::{like, shape_cache};
 /// (position, line, exception)
 type Refused = (usize, Option<usize>, Py<PyAny>);
 
-/// The good grains of a batch, and what was refused.
+/// The good grains of a batch, and the refused items.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Batch(Core);
 
@@ -55,8 +55,9 @@ impl Batch {
         self.0.indices.clone()
     }
 
-    /// Of each good grain whether its blob, read again, says what its item does: the same fields with
-    /// values of the same types, and if `ordered` the keys of objects inside them in the same order.
+    /// Whether each good grain's blob, read again, equals its item: the same fields, with values of
+    /// the same types. With `ordered`, the keys of objects inside them must have the same order
+    /// too.
     fn is_like(&self, py: Python<'_>, items: &Bound<'_, PyList>, ordered: bool) -> PyResult<Vec<bool>> {
         let batch = &self.0;
         let blobs: Vec<&[u8]> = (0..batch.len()).map(|i| batch.blob(i)).collect();
@@ -71,7 +72,7 @@ impl Batch {
         Ok(like)
     }
 
-    /// (position, line, exception) of each that was refused.
+    /// (position, line, exception) of each refused item.
     fn errors(&self, py: Python<'_>) -> PyResult<Vec<Refused>> {
         self.0.refused.iter().map(|r| Ok((r.index, r.line, exception(py, &r.error, r.line)?))).collect()
     }
@@ -82,10 +83,10 @@ impl Batch {
     }
 }
 
-/// How many are encoded between two looks at whether Ctrl-C was pressed: some milliseconds.
+/// The number of grains between two checks for Ctrl-C: some milliseconds.
 const LOOK: usize = 4096;
 
-/// Encodes many fields-objects. Python objects are read under the GIL; hashing is done without.
+/// Encodes many fields-objects. It reads Python objects under the GIL, and hashes without it.
 #[pyfunction]
 pub fn encode_many(
     py: Python<'_>,

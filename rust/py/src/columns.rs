@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns of many stored grains, as buffers that pyarrow takes as they are.
+//! Columns of many stored grains, as buffers that pyarrow uses directly.
 
 use omsgrain_core::block;
 use omsgrain_core::columns::{self, Shape};
@@ -8,8 +8,8 @@ use pyo3::types::PyBytes;
 
 use crate::error::raise;
 
-/// The bitmap of the rows that have a value, or none if all have one; how many have none; offsets;
-/// offsets of the entries of lists; values.
+/// The bitmap of the rows with a value, or None if all have one; the number of rows without;
+/// offsets; offsets of the entries of lists; values.
 type Buffers<'py> =
     (Option<Bound<'py, PyBytes>>, usize, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
@@ -40,7 +40,7 @@ pub fn field_columns<'py>(
     Ok(Some(buffers.collect()))
 }
 
-/// Returns the blobs of rows, each behind the first `mark` bytes of its address; None if one is
+/// Returns the blobs of rows, each after the first `mark` bytes of its address; None if one is
 /// damaged.
 #[pyfunction]
 pub fn sound_blobs<'py>(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parts of a container that are bytes: blocks of grains, where a grain ends, packed frames.
+//! The byte-level parts of a container: blocks of grains, ends of grains, packed frames.
 
 use std::io::{self, BufRead, Read};
 use std::sync::{Mutex, PoisonError};
@@ -46,13 +46,14 @@ pub fn pack_frame<'py>(
     Ok(PyBytes::new(py, &frame))
 }
 
-/// Whether the frame that begins here is read with a `FrameReader`: it is large, or does not say.
+/// Whether a `FrameReader` must read the frame that begins here: it is large, or has no stated
+/// size.
 #[pyfunction]
 pub fn is_long_frame(py: Python<'_>, number: u8, head: &Bound<'_, PyBytes>) -> PyResult<bool> {
     Ok(frames::is_long(codec(py, number)?, head.as_bytes()))
 }
 
-/// A frame in the making, of content whose size is known.
+/// An unfinished frame, for content of a known size.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct FramePacker(Mutex<Option<Packing>>);
 
@@ -64,13 +65,13 @@ impl FramePacker {
         Ok(FramePacker(Mutex::new(Some(packing))))
     }
 
-    /// Takes more content, and gives the bytes of the frame that are ready.
+    /// Adds content, and returns the bytes of the frame that are ready.
     fn add<'py>(&self, py: Python<'py>, bytes: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyBytes>> {
         let plain = bytes.as_bytes();
         self.work(py, |packing| packing.as_mut().ok_or_else(ended)?.add(plain))
     }
 
-    /// Ends the frame, and gives its last bytes.
+    /// Ends the frame, and returns its last bytes.
     fn finish<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         self.work(py, |packing| packing.take().ok_or_else(ended)?.finish())
     }
@@ -97,7 +98,7 @@ pub struct FrameReader(Mutex<Unpacking<Mapped>>);
 
 #[pymethods]
 impl FrameReader {
-    /// The frame that begins at `start` of `data`, which are sliced, and does not go beyond `end`.
+    /// The frame that begins at `start` of `data`, and ends before `end`. `data` is read in slices.
     #[new]
     fn new(py: Python<'_>, number: u8, data: Py<PyAny>, start: u64, end: u64) -> PyResult<Self> {
         let codec = codec(py, number)?;
@@ -106,7 +107,7 @@ impl FrameReader {
         unpacking.map(|unpacking| FrameReader(Mutex::new(unpacking))).map_err(|e| unread(py, e))
     }
 
-    /// So many bytes; fewer only at the end of the frame.
+    /// Returns this many bytes; fewer only at the end of the frame.
     fn read<'py>(&self, py: Python<'py>, size: u64) -> PyResult<Bound<'py, PyBytes>> {
         let mut out = Vec::new();
         let read = py.detach(|| {
@@ -137,7 +138,7 @@ fn unread(py: Python<'_>, error: io::Error) -> PyErr {
     }
 }
 
-/// Bytes of a Python object that can be sliced, a piece at a time.
+/// Reads the bytes of a sliceable Python object, a piece at a time.
 struct Mapped {
     data: Py<PyAny>,
     at: u64,
@@ -188,7 +189,7 @@ pub fn measure_frame(
     frames::measure(codec(py, number)?, bytes.as_bytes()).map_err(|e| raise(py, &e))
 }
 
-/// What one whole frame unpacks to.
+/// Unpacks one whole frame.
 #[pyfunction]
 pub fn unpack_frame<'py>(
     py: Python<'py>,
@@ -200,8 +201,8 @@ pub fn unpack_frame<'py>(
     Ok(PyBytes::new(py, &plain))
 }
 
-/// (digests, positions of those that are not plain blobs and were only hashed, (position,
-/// exception) of each plain one that is not good) of the grains in a block.
+/// The result for the grains of a block: digests; positions of those that are not plain blobs, and
+/// were only hashed; (position, exception) of each invalid plain blob.
 type Checked<'py> = (Bound<'py, PyBytes>, Vec<usize>, Vec<(usize, Py<PyAny>)>);
 
 /// Checks the plain blobs in a block of grains with these sizes.
@@ -219,7 +220,7 @@ pub fn check_block<'py>(
     Ok((PyBytes::new(py, checked.digests.as_flattened()), checked.special, wrong))
 }
 
-/// (address, blob) of each of some plain blobs that are all good; None if one is not.
+/// (address, blob) of some plain blobs; None if one is invalid.
 #[pyfunction]
 pub fn check_plain<'py>(
     py: Python<'py>,
@@ -234,7 +235,7 @@ pub fn check_plain<'py>(
     PyList::new(py, digests.zip(blobs)).map(Some)
 }
 
-/// The grains of a block, each for itself.
+/// The grains of a block, one by one.
 #[pyfunction]
 pub fn split_block<'py>(
     py: Python<'py>,
@@ -245,8 +246,8 @@ pub fn split_block<'py>(
     PyList::new(py, grains.iter().map(|grain| PyBytes::new(py, grain)))
 }
 
-/// The first grain of a block that is earlier than the one before it, if there is one, and else
-/// the time of the last; those of `skipped`, which rise, do not count.
+/// The first grain of a block that is earlier than the one before it; otherwise the time of the
+/// last. It ignores the grains of `skipped`, which rise.
 #[pyfunction]
 pub fn block_order(
     py: Python<'_>,
@@ -262,11 +263,10 @@ pub fn block_order(
     })
 }
 
-/// (bytes, sizes, digests, all flags that the blobs have together) of stored blobs.
+/// (bytes, sizes, digests, union of all flags) of stored blobs.
 type Packed<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u8);
 
-/// Stored rows, each a blob behind the first bytes of its digest, as a block; None if one is
-/// damaged.
+/// Stored rows as a block, each a blob after the first bytes of its digest; None if one is damaged.
 #[pyfunction]
 pub fn pack_rows<'py>(
     py: Python<'py>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A Python object as the encoder sees it. References are owned: a `tzinfo` may run Python code
-//! while we walk, and that code may change the containers we walk.
+//! A Python object as a source for the encoder. References are owned: a `tzinfo` may run Python
+//! code during the walk, and that code may change the containers.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct Key<'py>(Bound<'py, PyString>);
 impl AsRef<str> for Key<'_> {
     #[inline]
     fn as_ref(&self) -> &str {
-        // `Key` is only made of strings whose UTF-8 was asked for before; CPython keeps it.
+        // `Key` is made only from strings whose UTF-8 was read before; CPython keeps it.
         self.0.to_str().unwrap_or_default()
     }
 }
@@ -102,8 +102,9 @@ impl<'py> Node for Object<'py> {
             };
             string(&key)?;
             visit(Key(key), Object(value))?;
-            // Other threads and Python code in a value (a `tzinfo`, an `__index__`) may change it,
-            // and then PyO3's walk panics: of another length at once, of other keys at its end.
+            // Other threads, and Python code in a value (a `tzinfo`, an `__index__`), may change
+            // the map. PyO3's walk then panics: at once if its length changed, at its end if its
+            // keys did.
             if dict.len() != before {
                 return Err(changed());
             }
@@ -135,7 +136,7 @@ fn integer<'a>(any: &Bound<'_, PyAny>) -> Result<View<'a>> {
     }
 }
 
-/// What is none of the seven common types: subclasses, buffers, times, other mappings.
+/// Other objects than the seven common types: subclasses, buffers, times, other mappings.
 #[cold]
 fn rare<'a>(any: &'a Bound<'_, PyAny>) -> Result<View<'a>> {
     let py = any.py();
@@ -167,7 +168,7 @@ fn rare<'a>(any: &'a Bound<'_, PyAny>) -> Result<View<'a>> {
     if any.is_instance_of::<PyDict>() || any.cast::<PyMapping>().is_ok() {
         return Ok(View::Map);
     }
-    // numpy's integers and the like.
+    // numpy's integers, for example.
     match any.call_method0(intern!(py, "__index__")) {
         Ok(whole) => return integer(&whole),
         Err(none) if none.is_instance_of::<PyAttributeError>(py) => {}
@@ -179,7 +180,7 @@ fn rare<'a>(any: &'a Bound<'_, PyAny>) -> Result<View<'a>> {
         .found(format!("a {kind}")))
 }
 
-/// Milliseconds of an aware datetime, floored; none for other objects.
+/// Milliseconds of an aware datetime, floored; None for other objects.
 fn instant(any: &Bound<'_, PyAny>) -> Result<Option<i64>> {
     let py = any.py();
     let times = times(py).map_err(|e| unreadable(py, "a datetime", e))?;
@@ -216,7 +217,7 @@ fn times(py: Python<'_>) -> PyResult<&Times> {
     })
 }
 
-// A grain that was read, as a Python dict by full names. The names are made once and shared.
+// A decoded grain as a Python dict by full names. The names are made once and shared.
 
 /// The fields of a grain.
 pub fn fields<'py>(py: Python<'py>, decoded: &Decoded<'_>) -> PyResult<Bound<'py, PyDict>> {
@@ -239,7 +240,7 @@ fn name<'py>(py: Python<'py>, item: &Item<'_>) -> Bound<'py, PyString> {
     if item.id == UNKNOWN { PyString::new(py, item.key) } else { known_name(py, item.id) }
 }
 
-/// The full name of a field of the table.
+/// The full name of a field in the table.
 pub fn known_name(py: Python<'_>, id: u8) -> Bound<'_, PyString> {
     static NAMES: PyOnceLock<Vec<Py<PyString>>> = PyOnceLock::new();
     let names =
@@ -257,7 +258,7 @@ fn nested<'py>(py: Python<'py>, entry: &Value<'_>, table: &'static Nested) -> Py
     Ok(dict.into_any())
 }
 
-/// Any value. Depth is bounded by the reader.
+/// Any value. The reader bounds its depth.
 pub fn object<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Value::Null => py.None().into_bound(py),
@@ -281,13 +282,13 @@ pub fn object<'py>(py: Python<'py>, value: &Value<'_>) -> PyResult<Bound<'py, Py
     })
 }
 
-// Long texts of all scripts as Python strings. CPython reads UTF-16 in a third of the time that
-// UTF-8 takes it, so they are brought into UTF-16 first.
+// Long texts of all scripts as Python strings. CPython reads UTF-16 in a third of the time of
+// UTF-8, so they are converted to UTF-16 first.
 
-/// Shorter texts are not worth the two steps.
+/// For shorter texts, the conversion costs more than it gains.
 pub const LONG: usize = 96;
 
-/// The text of these bytes, which were checked.
+/// The text of these checked bytes.
 pub fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>> {
     if is_long(bytes) { from_utf16(py, &utf16(bytes)) } else { PyString::from_bytes(py, bytes) }
 }
@@ -295,28 +296,28 @@ pub fn text<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Bound<'py, PyString>
 /// U+FFFE, a byte order mark in the other order.
 const SWAPPED: &[u8] = "\u{fffe}".as_bytes();
 
-/// Whether it is better to go by UTF-16.
+/// Whether UTF-16 is the faster way.
 pub fn is_long(bytes: &[u8]) -> bool {
     bytes.len() >= LONG && !bytes.is_ascii() && !bytes.starts_with(SWAPPED)
 }
 
-/// The text of these units, in the order of the machine: as "utf-16" is read where no byte order
-/// mark stands. No text of a grain begins with one, and [`is_long`] keeps the other away.
+/// The text of these units in the machine's byte order: Python reads "utf-16" so if there is no
+/// byte order mark. No text of a grain begins with one, and [`is_long`] excludes the reversed one.
 pub fn from_utf16<'py>(py: Python<'py>, units: &[u8]) -> PyResult<Bound<'py, PyString>> {
     PyString::from_encoded_object(&PyBytes::new(py, units), Some(c"utf-16"), None)
 }
 
-/// Bytes that are looked at together.
+/// The number of bytes in one step.
 const BLOCK: usize = 64;
 
-/// Each byte is taken for the last of a letter, and the unit that it would end is computed; then
-/// those are kept which do end one. Nothing branches on a letter, whose length is hard to foresee
-/// where words are short: that takes a third of the time of a loop over letters.
+/// Computes for each byte the unit of a letter that ends there, and then keeps those that end one.
+/// It has no branch for each letter, since lengths are hard to predict in short words. So it takes
+/// a third of the time of a loop over letters.
 pub fn utf16(utf8: &[u8]) -> Vec<u8> {
     // A letter has at least as many bytes as it has units.
     let mut out = Vec::with_capacity(2 * utf8.len());
     for start in (0..utf8.len()).step_by(BLOCK) {
-        // Three bytes before the block and one behind it.
+        // Three bytes before the block and one after it.
         let mut around = [0; BLOCK + 4];
         let (from, to) = (start.saturating_sub(3), utf8.len().min(start + BLOCK + 1));
         let ahead = from + 3 - start;
@@ -328,7 +329,7 @@ pub fn utf16(utf8: &[u8]) -> Vec<u8> {
         }
         let (mut packed, mut count) = ([[0; 2]; BLOCK], 0usize);
         for i in 0..BLOCK.min(utf8.len() - start) {
-            // What is not kept is written over.
+            // The next unit overwrites one that is not kept.
             packed[count % BLOCK] = units[i].to_ne_bytes();
             count = count.wrapping_add(usize::from(kept[i]));
         }
@@ -337,8 +338,8 @@ pub fn utf16(utf8: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The unit that ends with the last of these three bytes. A letter of four bytes has two, and the first
-/// ends with its third byte.
+/// The unit that ends with the last of these three bytes. A letter of four bytes has two units; the
+/// first ends with its third byte.
 #[inline(always)]
 fn unit(b: u16, c: u16, d: u16) -> u16 {
     let (mid, low) = ((c & 63) << 6, d & 63);

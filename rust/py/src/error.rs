@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The core's error as Python's: `omsgrain.errors.from_core` makes the exception.
+//! The core's error as a Python exception, which `omsgrain.errors.from_core` makes.
 
 use std::cell::RefCell;
 
@@ -23,11 +23,11 @@ pub fn exception(py: Python<'_>, error: &Error, line: Option<usize>) -> PyResult
 }
 
 thread_local! {
-    /// An interrupt (Ctrl-C, exit) that came while Python code ran under the encoder.
+    /// An interrupt (Ctrl-C, exit) from Python code that the encoder called.
     static INTERRUPT: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
-/// The core's error for Python code that failed while its object was read.
+/// The core's error for a Python object whose code failed while it was read.
 #[cold]
 pub fn unreadable(py: Python<'_>, what: &'static str, cause: PyErr) -> Error {
     if !cause.is_instance_of::<PyException>(py) {
@@ -36,12 +36,12 @@ pub fn unreadable(py: Python<'_>, what: &'static str, cause: PyErr) -> Error {
     Error::new(Code::Schema, format!("{what} that cannot be read"))
 }
 
-/// The interrupt that came since the last call, if one did.
+/// The interrupt since the last call, if there was one.
 pub fn interrupt() -> Option<PyErr> {
     INTERRUPT.take()
 }
 
-/// The same, to be raised; an interrupt goes before it.
+/// The exception to raise; an interrupt takes precedence.
 pub fn raise(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(interrupt) = interrupt() {
         return interrupt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether objects are what a table of fields asks for. The answer is yes, or that it is not sure:
-//! whoever must tell what is wrong, and where, walks the table again.
+//! A fast check of objects against a table of fields. The answer is yes or unsure. If it is unsure,
+//! the caller walks the table again and reports what is wrong, and where.
 
 use std::collections::HashMap;
 
@@ -10,9 +10,9 @@ use pyo3::prelude::*;
 
 use crate::pyref::{Exact, declined};
 
-/// A field as Python gives it: name, kind, of what it is made, how its texts look, the values that
-/// are known, the least and the most, whether it may be null, and whether it must be there. One
-/// whose name stands twice may be either.
+/// A field from Python: name, kind, kind of its parts, form of its texts, known values, minimum,
+/// maximum, whether it may be null, and whether it is required. A name can repeat, with
+/// alternatives.
 #[derive(FromPyObject)]
 pub struct Given(
     String,
@@ -26,7 +26,7 @@ pub struct Given(
     bool,
 );
 
-/// Objects deeper inside one another are not sure: one can hold itself.
+/// Deeper objects are unsure, since an object can contain itself.
 const DEPTH: usize = 64;
 
 /// Shapes of objects, by name.
@@ -39,9 +39,9 @@ pub struct Outline {
 #[derive(Default)]
 struct Shape {
     fields: HashMap<String, Field>,
-    /// How many fields must be there.
+    /// The number of required fields.
     needed: usize,
-    /// What a value of any other name is, one of these; None: anything.
+    /// The alternatives for a value under any other name; None allows anything.
     others: Option<Vec<Row>>,
 }
 
@@ -72,14 +72,14 @@ enum Kind {
     Array,
 }
 
-/// Of what an object or the items of an array are.
+/// The shape or kind of an object's or an array's parts.
 #[derive(Clone, Copy)]
 enum Of {
     Anything,
     Str,
     Number,
     Shape(usize),
-    /// A shape that was not given: nothing is sure of it.
+    /// An undefined shape: every value is unsure.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ impl Outline {
         Ok(outline)
     }
 
-    /// Whether a value is surely an object of a shape, and nothing is to be said of it.
+    /// Whether a value surely is an object of a shape, without a defect or a warning.
     fn fits(&self, shape: &str, value: &Bound<'_, PyAny>) -> bool {
         self.places.get(shape).is_some_and(|at| self.object(*at, Exact::new(value), DEPTH))
     }
@@ -217,40 +217,40 @@ impl Row {
     }
 }
 
-// How texts look that are sure to be good. One that looks otherwise may be good as well.
+// Forms of texts that surely are valid. A text in another form may be valid too.
 
-/// How a text looks: by name, or as a beginning and the characters that may stand behind it.
+/// The form of a text: a name, or a prefix and the characters that may follow it.
 #[derive(FromPyObject)]
 pub enum Look {
     Named(String),
     Word(String, String),
 }
 
-/// How a text looks that is sure to be good.
+/// The form of a text that surely is valid.
 pub enum Form {
     Any,
     Uuid,
     Time,
-    /// A time with `T`, and with its offset.
+    /// A time with `T` and an offset.
     Rfc3339,
-    /// Such a time that says that it is in UTC.
+    /// The same with UTC as the offset.
     Utc,
     Day,
     /// Letters, digits, `_` and `-`, in parts between slashes.
     Path,
-    /// A lower-case letter, then such letters, digits and `-`.
+    /// A lower-case letter, then lower-case letters, digits and `-`.
     Kebab,
     /// Two words of letters and digits with a colon between them; the second may have `-`.
     Prefixed,
-    /// Three numbers with points between them.
+    /// Three numbers separated by points.
     Version,
     Word(String, Box<[bool; 128]>),
-    /// No text is sure to have it.
+    /// An unknown form: every text is unsure.
     Unknown,
 }
 
 impl Form {
-    /// What was asked for; a name that is not known is sure of no text.
+    /// The form for a look; an unknown name becomes `Unknown`.
     pub fn of(look: Look) -> Form {
         match look {
             Look::Named(name) => match name.as_str() {
@@ -277,7 +277,7 @@ impl Form {
         }
     }
 
-    /// Whether a text surely looks so.
+    /// Whether a text surely has this form.
     pub fn has(&self, text: &str) -> bool {
         match self {
             Form::Any => true,
@@ -318,14 +318,14 @@ fn is_uuid(text: &[u8]) -> bool {
     text.len() == 36 && text.iter().enumerate().all(fits)
 }
 
-/// Whether there is something, all of it such bytes.
+/// Whether the text is not empty, and all its bytes pass.
 fn is_of(text: &str, known: impl Fn(u8) -> bool) -> bool {
     !text.is_empty() && text.bytes().all(known)
 }
 
-/// Bytes of a day.
+/// The bytes of a day.
 const DAY: usize = 10;
-/// Bytes of a time whose fraction nobody cuts.
+/// The bytes of a time whose fraction is kept whole.
 const LONG: usize = 48;
 
 /// Python's calendar has no year 0.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One grain, or a list of them. The GIL is released where the work is worth it.
+//! Functions for one grain or a list of grains. They release the GIL if the work is long enough.
 
 use std::borrow::Cow;
 use std::fs::{File, Metadata};
@@ -25,7 +25,7 @@ use crate::error::{exception, raise};
 use crate::shape_cache::Maker;
 use crate::{convert, shape_cache};
 
-/// Below this many bytes, releasing the GIL costs more than it gives; CPython's hashlib has the
+/// Below this many bytes, releasing the GIL costs more than it gains. CPython's hashlib has the
 /// same bound.
 const RELEASE_FROM: usize = 2048;
 
@@ -36,8 +36,8 @@ fn header_tuple(header: Header) -> HeaderTuple {
     (omsgrain_core::header::VERSION, header.flags, header.type_byte, header.ns_hash, header.created_at)
 }
 
-/// The options of a call, which Python has named: (encoding, compress, sensitivity,
-/// keep_type_name, type_byte, profile).
+/// The options of a call, in Python's order: (encoding, compress, sensitivity, keep_type_name,
+/// type_byte, profile).
 #[derive(FromPyObject)]
 pub struct PyOptions(String, bool, u8, bool, Option<u8>, String);
 
@@ -112,14 +112,14 @@ pub fn decode<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Boun
     }
 }
 
-/// The fields of a grain's blob, read-only; a sealed one shows none.
+/// The fields of a grain's blob, read-only; empty for a sealed grain.
 #[pyfunction]
 pub fn fields<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyMappingProxy>> {
     let flags = blob.as_bytes().get(1).copied().unwrap_or_default();
     let fields = if flags & ENCRYPTED != 0 {
         PyDict::new(py)
     } else if flags & SIGNED != 0 {
-        // The envelope that the bit speaks of lies beside the blob.
+        // The signed bit refers to an envelope, which is stored separately.
         let mut bare = blob.as_bytes().to_vec();
         bare[1] = flags & !SIGNED;
         decode(py, &PyBytes::new(py, &bare))?
@@ -129,10 +129,10 @@ pub fn fields<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> PyResult<Boun
     Ok(PyMappingProxy::new(py, fields.as_mapping()))
 }
 
-/// What is wrong with some of a list: position and exception.
+/// The refused items of a list: position and exception.
 type Wrong = Vec<(usize, Py<PyAny>)>;
-/// The fields of each blob, read-only; its type's 1.2 name (None if opaque) and warnings; both None
-/// for what was refused, and that.
+/// The fields of each blob, read-only; its type's 1.2 name (None if opaque) and warnings; and the
+/// refused blobs, for which the others are None.
 type Read<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Wrong);
 
 /// Reads blobs, by columns.
@@ -175,12 +175,12 @@ pub fn decode_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult
     Ok((all, known, wrong))
 }
 
-/// The blobs of a list, which are held while the GIL is not.
+/// The blobs of a list, which stay alive while the GIL is released.
 fn all_bytes<'py>(blobs: &Bound<'py, PyList>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
     blobs.iter().map(|blob| Ok(blob.cast_into()?)).collect()
 }
 
-/// The semantic fingerprint of a blob that was verified; None if it is sealed.
+/// The semantic fingerprint of a verified blob; None if it is sealed.
 #[pyfunction]
 pub fn fingerprint<'py>(
     py: Python<'py>,
@@ -196,7 +196,7 @@ pub fn header(py: Python<'_>, blob: &Bound<'_, PyBytes>) -> PyResult<HeaderTuple
     Header::read(blob.as_bytes()).map(header_tuple).map_err(|e| raise(py, &e))
 }
 
-/// The content address of a blob, or of any bytes.
+/// The address of a blob, or the hash of any bytes.
 #[pyfunction]
 pub fn address<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> Bound<'py, PyString> {
     let bytes = blob.as_bytes();
@@ -215,11 +215,11 @@ pub fn hex<'py>(py: Python<'py>, digest: &hash::Digest) -> Bound<'py, PyString> 
 /// The 32 bytes of an address.
 #[pyfunction]
 pub fn parse_address<'py>(py: Python<'py>, text: &Bound<'py, PyString>) -> PyResult<Bound<'py, PyBytes>> {
-    // What is no Unicode is no address, as any other text that is none.
+    // Text that is not valid Unicode is not an address, like any other text.
     hash::parse(&text.to_string_lossy()).map(|digest| PyBytes::new(py, &digest)).map_err(|e| raise(py, &e))
 }
 
-/// Blobs that are taken at once: so many stay in the processor's cache until all is done with them.
+/// The number of blobs in one step: they stay in the processor's cache until they are done.
 const HASHED: usize = 4096;
 
 /// The addresses of many blobs.
@@ -253,7 +253,7 @@ pub fn verify(py: Python<'_>, blob: &Bound<'_, PyBytes>, address: Option<&str>) 
     work().map(header_tuple).map_err(|e| raise(py, &e))
 }
 
-/// Checks blobs and the address of each: (position, exception) of each that is not good.
+/// Checks blobs and their addresses; returns (position, exception) for each invalid one.
 #[pyfunction]
 pub fn verify_many<'py>(
     py: Python<'py>,
@@ -280,7 +280,7 @@ pub fn verify_many<'py>(
     refused.iter().map(|(i, error)| Ok((*i, exception(py, error, None)?))).collect()
 }
 
-/// The address of each blob, as 32 bytes, and (position, exception) of each that is not good.
+/// The address of each blob, as 32 bytes, and (position, exception) for each invalid one.
 #[pyfunction]
 pub fn check_many<'py>(py: Python<'py>, blobs: &Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, Wrong)> {
     let blobs = all_bytes(blobs)?;
@@ -298,7 +298,7 @@ pub fn registry_json() -> &'static str {
     registry::JSON
 }
 
-// Times as nearly all are spelled.
+// Times in the most common spelling.
 
 /// Seconds since 1970 of a time such as `2026-01-15T10:00:00Z`; None for any other spelling, for
 /// the year 0 and for a leap second.
@@ -312,15 +312,15 @@ pub fn usual_seconds(text: &Bound<'_, PyString>) -> Option<i64> {
     datetime::parse_rfc3339(text).map(|ms| ms.div_euclid(1000))
 }
 
-/// Ms since 1970 as text, with a fraction where it is not whole.
+/// Ms since 1970 as text, with a fraction if it is not a whole second.
 #[pyfunction]
 pub fn spell_time(millis: i64) -> PyResult<String> {
     datetime::spell(millis)
         .ok_or_else(|| PyOverflowError::new_err("the year of the time is not from 1 to 9999"))
 }
 
-// A file that is held open, to see whether it still has a name. Python's `os.fstat` makes an object
-// of all that the system says, which costs as much as all else that a snapshot needs.
+// An open file, to see whether it still has a name. Python's `os.fstat` makes an object of
+// everything that the system returns, which costs as much as the rest of a snapshot.
 
 /// An open file.
 #[pyclass(frozen, module = "omsgrain._core")]
@@ -333,7 +333,8 @@ impl HeldFile {
         Ok(HeldFile(Mutex::new(Some(File::open(path)?))))
     }
 
-    /// Whether it is still in a directory: neither replaced nor removed. Of a closed one, false.
+    /// Whether the file is still in a directory, neither replaced nor removed. False if it is
+    /// closed.
     fn has_name(&self) -> PyResult<bool> {
         self.file().as_ref().map_or(Ok(false), |file| Ok(is_linked(&file.metadata()?)))
     }
@@ -355,16 +356,16 @@ fn is_linked(metadata: &Metadata) -> bool {
     std::os::unix::fs::MetadataExt::nlink(metadata) > 0
 }
 
-/// Elsewhere an open file cannot be removed.
+/// On other systems an open file cannot be removed.
 #[cfg(not(unix))]
 fn is_linked(_: &Metadata) -> bool {
     true
 }
 
-// Embeddings that came as arrays of numbers.
+// Embeddings from arrays of numbers.
 
-/// The bytes of a list of floats, little-endian, and whether they are float32: that is so where
-/// each is the shortest text of one, else they are float64. None if it holds anything but floats.
+/// The bytes of a list of floats, little-endian, and whether they are float32. They are float32 if
+/// each number is the shortest text of one, else float64. None if the list has anything but floats.
 #[pyfunction]
 pub fn pack_floats<'py>(values: &Bound<'py, PyList>) -> Option<(Bound<'py, PyBytes>, bool)> {
     let mut wide = Vec::with_capacity(values.len());
@@ -379,19 +380,19 @@ pub fn pack_floats<'py>(values: &Bound<'py, PyList>) -> Option<(Bound<'py, PyByt
     Some((PyBytes::new(values.py(), &bytes), narrow.is_some()))
 }
 
-/// The floats of float32 bytes, little-endian: of each what its shortest text says.
+/// The floats of float32 bytes, little-endian, each with the value of its shortest text.
 #[pyfunction]
 pub fn unpack_floats(data: &[u8]) -> Vec<f64> {
     let values = data.chunks_exact(4).filter_map(|four| Some(f32::from_le_bytes(four.try_into().ok()?)));
     vectors::widened(values).collect()
 }
 
-// Vectors of a store, compared with one.
+// Comparing a store's vectors with one vector.
 
 /// Rows of a table: a key that ends in a sequence number, and a vector.
 type Rows<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
 
-/// (cosine, sequence number) of the rows whose cosine is not below a floor, the nearest first.
+/// (cosine, sequence number) of the rows whose cosine is not below a floor, nearest first.
 #[pyfunction]
 pub fn nearest(
     py: Python<'_>,
@@ -412,9 +413,9 @@ pub fn nearest(
     Ok(py.detach(|| vectors::nearest(&query, &numbered, floor)))
 }
 
-// Looking through many blobs.
+// Searching many blobs for byte strings.
 
-/// Byte strings that are looked for, of two bytes or more.
+/// The byte strings to find, each of two bytes or more.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Marks(ByteSearch);
 
@@ -425,8 +426,8 @@ impl Marks {
         Marks(ByteSearch::new(marks))
     }
 
-    /// The positions of the blobs in which one of them stands, or which are compressed and may
-    /// hide it.
+    /// The positions of the blobs that contain one of them, or that are compressed and may hide
+    /// one.
     fn find(&self, blobs: Vec<Bound<'_, PyBytes>>) -> Vec<usize> {
         let hides = |blob: &[u8]| blob.get(1).is_some_and(|flags| flags & COMPRESSED != 0);
         let has = |blob: &Bound<'_, PyBytes>| hides(blob.as_bytes()) || self.0.are_in(blob.as_bytes());

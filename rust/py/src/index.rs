@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows for a table, made as they are asked for: LMDB takes them from an iterator, and tuples that
-//! all stand in a list would cost more than writing them.
+//! Rows for a table, made on demand: LMDB reads them from an iterator, and a list of tuples would
+//! cost more than writing them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::functions::hex;
 /// A key and its value.
 pub type Row<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// Index rows in order. It can be walked again.
+/// Sorted index rows. They can be walked several times.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Rows(Arc<Part>);
 
@@ -44,7 +44,7 @@ pub struct RowsIterator {
     part: Arc<Part>,
     at: usize,
     key: usize,
-    /// The key that was given last, which the next rows share.
+    /// The last returned key, which the next rows share.
     made: Option<Py<PyBytes>>,
 }
 
@@ -71,8 +71,7 @@ impl RowsIterator {
     }
 }
 
-/// Rows of blobs, whose sequence numbers follow each other: the first bytes of the address, then
-/// the blob.
+/// Rows of blobs with consecutive sequence numbers: the first bytes of the address, then the blob.
 #[pyclass(module = "omsgrain._core")]
 pub struct BlobRows {
     next: u64,
@@ -81,7 +80,7 @@ pub struct BlobRows {
     blobs: std::vec::IntoIter<Py<PyBytes>>,
 }
 
-/// The rows of the blobs under some addresses, from a sequence number on.
+/// The rows of the blobs of some addresses, from a sequence number on.
 #[pyfunction]
 pub fn blob_rows(first: u64, digests: Vec<Py<PyBytes>>, blobs: Vec<Py<PyBytes>>, mark: usize) -> BlobRows {
     BlobRows { next: first, mark, digests: digests.into_iter(), blobs: blobs.into_iter() }
@@ -141,22 +140,22 @@ impl AddressRows {
     }
 }
 
-// Rows of a store's blobs as blobs with their addresses, and whether these are where they belong.
+// Stored rows as blobs with their addresses, and whether the addresses match the rows.
 
 /// A blob and its address.
 type Stored<'py> = (Bound<'py, PyBytes>, Bound<'py, PyString>);
 
-/// Below this many bytes, releasing the GIL costs more than it gives: others want a page of ten.
+/// Below this many bytes, releasing the GIL costs more than it gains, also for a page of ten.
 const RELEASE_FROM: usize = 32_768;
 
-/// What is behind the first `skip` bytes of each row, and its address.
+/// The bytes after the first `skip` bytes of each row, and their address.
 #[pyfunction]
 pub fn stored_blobs<'py>(py: Python<'py>, rows: Vec<Bound<'py, PyBytes>>, skip: usize) -> Vec<Stored<'py>> {
     let views: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
     with_addresses(py, &views, &hashed(py, &views, skip), skip)
 }
 
-/// The same; none if one of the blobs does not belong at the place, or under the digest, beside it.
+/// The same; None if a blob does not match its place or its digest.
 #[pyfunction]
 pub fn blobs_at<'py>(
     py: Python<'py>,
@@ -185,7 +184,7 @@ fn with_addresses<'py>(py: Python<'py>, rows: &[&[u8]], digests: &[Digest], skip
     rows.iter().zip(digests).map(|(row, digest)| (blob(row), hex(py, digest))).collect()
 }
 
-/// Whether each address belongs at the place beside it.
+/// Whether each address matches its place.
 #[pyfunction]
 pub fn all_placed(places: Vec<Bound<'_, PyBytes>>, addresses: Vec<Bound<'_, PyString>>) -> PyResult<bool> {
     for (place, address) in places.iter().zip(&addresses) {
@@ -197,12 +196,12 @@ pub fn all_placed(places: Vec<Bound<'_, PyBytes>>, addresses: Vec<Bound<'_, PySt
     Ok(true)
 }
 
-// Blind tokens, the times of their places, and whose a grain is.
+// Blind tokens, the times of their places, and the user of a grain.
 
 /// Bytes of Python, one after the other.
 type Parts<'py> = Vec<Bound<'py, PyBytes>>;
 
-/// Which fields are searched, and which mark a grain; by full names.
+/// The fields to search, and the fields that mark a grain, by full names.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct TextFields(searched::TextFields);
 
@@ -213,8 +212,8 @@ impl TextFields {
         TextFields(searched::TextFields { skipped, fixed, marked })
     }
 
-    /// For each plain grain the texts that are searched, one a line; whether it has a marked field;
-    /// and its address.
+    /// For each plain grain the searched texts, one per line; whether it has a marked field; and
+    /// its address.
     fn of<'py>(
         &self,
         py: Python<'py>,
@@ -226,8 +225,8 @@ impl TextFields {
     }
 }
 
-/// For each plain grain its tokens, one behind the other, and its time in ms. The words of a grain
-/// are one text, with spaces between them; a word may come twice.
+/// For each plain grain its concatenated tokens, and its time in ms. The words of a grain are one
+/// text, separated by spaces; a word may repeat.
 #[pyfunction]
 pub fn blind<'py>(
     py: Python<'py>,
@@ -254,8 +253,8 @@ fn split(words: &str) -> Vec<&[u8]> {
     words.split(' ').filter(|word| !word.is_empty()).map(str::as_bytes).collect()
 }
 
-/// The rows of grains in blind-0, in order: of each grain the number of its key, its tokens one
-/// behind the other, and its place.
+/// The sorted rows of grains in blind-0, from the number of each grain's key, its concatenated
+/// tokens, and its place.
 #[pyfunction]
 pub fn blind_rows(
     py: Python<'_>,
@@ -305,7 +304,7 @@ pub fn tokens<'py>(
     list(py, py.detach(|| core::tokens(key, &terms)))
 }
 
-/// The token of each term under the key beside it.
+/// The token of each term under its key.
 #[pyfunction]
 pub fn tokens_each<'py>(
     py: Python<'py>,
@@ -335,7 +334,7 @@ pub fn user_ids(py: Python<'_>, blobs: Parts<'_>) -> PyResult<Vec<Option<String>
     found.into_iter().collect::<Result<_, _>>().map_err(|e| raise(py, &e))
 }
 
-/// The blocks that are encrypted to mask the times of places.
+/// The blocks to encrypt for masking the times of places.
 #[pyfunction]
 pub fn place_blocks<'py>(py: Python<'py>, places: &Bound<'py, PyBytes>) -> PyResult<Bound<'py, PyBytes>> {
     let blocks = core::place_blocks(places.as_bytes()).map_err(|e| raise(py, &e))?;

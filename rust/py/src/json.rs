@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON as Python's objects, if its meaning is certain.
+//! Parses JSON into Python objects, if it is unambiguous.
 
 use std::io::Write as _;
 
@@ -11,9 +11,9 @@ use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString};
 use crate::error::raise;
 use crate::pyref::{Exact, declined};
 
-/// One JSON document, and its canonical text if that is asked for, then without the key `without`
-/// of an object. What `canonical_json` refuses is refused. A large one calls `alive` from time to time,
-/// lets other threads run, and ends with what `alive` raises.
+/// One JSON document, and on request its canonical text, without the key `without` of an object. It
+/// refuses what `canonical_json` refuses. For a large document it calls `alive` from time to time
+/// and lets other threads run; it ends with the error that `alive` raises.
 #[pyfunction]
 #[pyo3(signature = (text, depth = 128, canonical = false, without = None, alive = None))]
 pub fn parse_json<'py>(
@@ -51,7 +51,7 @@ pub fn parse_json<'py>(
         Ok(object) => object,
         Err(Stop::Python(error)) => return Err(error),
         Err(Stop::Unclear) => {
-            // It was only seen that something is wrong; what and where is told there.
+            // `value` only finds that something is wrong; this finds what and where.
             let refused = jcs::of_value(&value, without, depth, &mut || Ok(())).err();
             let error = refused.unwrap_or_else(|| Error::new(Code::Format, "not JSON of a certain meaning"));
             return Err(raise(py, &error));
@@ -60,23 +60,23 @@ pub fn parse_json<'py>(
     Ok((object, written.map(|text| PyBytes::new(py, &text))))
 }
 
-/// How many values a document has, keys not counted; more than `most` are not counted to their end.
+/// The number of values in a document, without keys. The count stops once it exceeds `most`.
 #[pyfunction]
 pub fn json_values(py: Python<'_>, text: &Bound<'_, PyBytes>, most: usize) -> usize {
     let bytes = text.as_bytes();
     py.detach(|| json::values(bytes, most))
 }
 
-/// The first member of an object that has one of the names: its name, and its value if that is a
-/// string. What stands behind it is not looked at; None if what stands before it is not JSON.
+/// The first member of an object with one of the names: its name, and its value if that is a
+/// string. The text after it is not read. None if the text before it is not JSON.
 #[pyfunction]
 pub fn json_member(text: &[u8], names: Vec<String>) -> Option<(String, Option<String>)> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     json::member(text, &names).map(|(name, value)| (name.to_owned(), value))
 }
 
-/// The members of an object that have one of the names, up to the first that has one of `until`, as
-/// `json_member` tells one.
+/// The members of an object with one of the names, up to the first with one of `until`; each as in
+/// `json_member`.
 #[pyfunction]
 pub fn json_members(text: &[u8], names: Vec<String>, until: Vec<String>) -> Vec<(String, Option<String>)> {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -85,16 +85,16 @@ pub fn json_members(text: &[u8], names: Vec<String>, until: Vec<String>) -> Vec<
     found.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// From so many bytes on, the garbage collector rests while objects are made of them.
+/// From this many bytes on, the garbage collector is off while objects are made.
 const MANY: usize = 64 << 10;
 
-/// The garbage collector at rest, as long as this is held. A tree of JSON has no cycles, and to look
-/// for some each time it has grown takes a third of the time of making it. Others that run meanwhile only
-/// do without it for so long.
+/// Turns the garbage collector off while it exists. A tree of JSON has no cycles, and searching for
+/// cycles takes a third of the time of making the tree. Other threads do without the collector
+/// meanwhile.
 struct Rest<'py>(Bound<'py, PyModule>);
 
 impl<'py> Rest<'py> {
-    /// None if it rests already.
+    /// None if it is already off.
     fn of_collector(py: Python<'py>) -> PyResult<Option<Self>> {
         let gc = py.import("gc")?;
         if !gc.call_method0("isenabled")?.is_truthy()? {
@@ -124,10 +124,10 @@ impl From<PyErr> for Stop {
     }
 }
 
-/// Places for keys that were seen; a document has few, again and again.
+/// Slots for known keys; a document has few different keys, and repeats them.
 const KEYS: usize = 256;
 
-/// Values that are built between two looks whether to go on; other threads run then.
+/// The number of values between two calls of `alive`, when other threads can run.
 const STEP: usize = 1 << 15;
 
 struct Builder<'py, 'v> {
@@ -182,7 +182,7 @@ impl<'py, 'v> Builder<'py, 'v> {
                     dict.set_item(self.key(key), value)?;
                 }
                 if dict.len() < entries.len() {
-                    return Err(Stop::Unclear); // a key stands twice
+                    return Err(Stop::Unclear); // a repeated key
                 }
                 dict.into_any()
             }
@@ -222,13 +222,13 @@ pub fn canonical_json<'py>(
     Ok(PyBytes::new(py, &written))
 }
 
-// JSON values as text, to the byte as Python's `json` writes them in ASCII and without spaces.
+// JSON values as text, byte for byte as Python's `json` writes them in ASCII and without spaces.
 
-/// Values deeper inside one another are left to Python.
+/// Python handles deeper values.
 const DEPTH: usize = 160;
 
-/// The text of a value; None for what is rare: a lone surrogate, a number that is none or has more
-/// than 64 bits, what is no JSON.
+/// The text of a value. None for rare values: a lone surrogate, a number that is not finite or has
+/// more than 64 bits, a value that is not JSON.
 #[pyfunction]
 pub fn spell_json<'py>(py: Python<'py>, value: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     let mut out = Vec::with_capacity(256);
@@ -244,7 +244,7 @@ fn write(py: Python<'_>, value: Exact<'_>, depth: usize, out: &mut Vec<u8>) -> R
         View::Bool(false) => out.extend_from_slice(b"false"),
         View::Int(whole) => write!(out, "{whole}").map_err(|_| declined())?,
         View::Float(float) if float.is_finite() => {
-            // No code of anybody runs for an exact float.
+            // An exact float runs no Python code.
             let text = value.owned(py).bind(py).repr().map_err(|_| declined())?;
             out.extend_from_slice(text.to_str().map_err(|_| declined())?.as_bytes());
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `omsgrain._core`: the binding lists what Python can call; the work is in `omsgrain-core`.
+//! `omsgrain._core`: this file lists the functions for Python; `omsgrain-core` does the work.
 
 mod batch;
 mod columns;
@@ -19,8 +19,8 @@ mod signature;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
 ///
-/// `pyref` reads Python objects without counting references, which only the GIL makes sound: a
-/// free-threaded interpreter must switch the GIL on when it imports this module.
+/// `pyref` reads Python objects without counting references, which is sound only under the GIL. So
+/// a free-threaded interpreter must turn the GIL on when it imports this module.
 #[pyo3::pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
@@ -54,12 +54,12 @@ mod _core {
     #[pymodule_export]
     use crate::signature::{SignedPieces, plain_header, prove_many, sealed_header};
 
-    /// The version, from Cargo.toml: the one place where it stands.
+    /// The version, which only Cargo.toml defines.
     #[pymodule_export]
     #[allow(non_upper_case_globals)]
     const __version__: &str = env!("CARGO_PKG_VERSION");
 
-    /// Whether this is a slow build for debugging.
+    /// Whether this is a debug build, which is slow.
     #[pymodule_export]
     const DEBUG: bool = cfg!(debug_assertions);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether a blob, read again, says what it was made of: value for value, of the same types. It is
-//! read as anybody reads it; then its payload is walked beside the fields, and no object is made.
+//! Whether a blob, read again, equals its input: value for value, of the same types. The blob is
+//! read as usual; then its payload is compared with the fields, without making objects.
 
 use omsgrain_core::codec::cbor::Cbor;
 use omsgrain_core::codec::msgpack::Msgpack;
@@ -12,15 +12,15 @@ use omsgrain_core::{Node, View};
 
 use crate::pyref::{Exact, declined};
 
-/// Whether a grain has these fields and no others; `ordered` asks for the order of keys in the
-/// objects inside of them too.
+/// Whether a grain has these fields and no others. `ordered` also compares the order of keys in the
+/// objects inside them.
 pub fn is_like(given: Exact<'_>, grain: &Parsed<'_>, blob: &[u8], ordered: bool) -> bool {
     let header = match grain {
         Parsed::Plain(header, _) => *header,
         Parsed::Other(decoded) => decoded.header,
     };
     if !given.is_dict() || header.has(COMPRESSED) {
-        return false; // nobody packs them here
+        return false; // the input is never compressed
     }
     let payload = blob.get(LEN..).unwrap_or_default();
     match header.encoding() {
@@ -44,8 +44,8 @@ fn fields<W: Wire>(given: Exact<'_>, grain: &Parsed<'_>, payload: &[u8], ordered
     Some(())
 }
 
-/// The full name of the field that stands at a place of the payload, and the table of the maps in
-/// its list. None for one whose sense has turned.
+/// The full name of the field at a position of the payload, and the table of the maps in its list.
+/// None for a 1.1 field with the opposite meaning.
 fn field<'g>(grain: &'g Parsed<'_>, at: usize) -> Option<(&'g str, Option<&'static Nested>)> {
     match grain {
         Parsed::Plain(header, plan) => {
@@ -63,7 +63,7 @@ fn field<'g>(grain: &'g Parsed<'_>, at: usize) -> Option<(&'g str, Option<&'stat
     }
 }
 
-/// The table by which the keys of a map have full names, and that of the maps in a list.
+/// The table with the full names of a map's keys, and the table for the maps in a list.
 #[derive(Clone, Copy, Default)]
 struct Names {
     here: Option<&'static Nested>,
@@ -82,7 +82,7 @@ fn same<W: Wire>(given: Exact<'_>, cursor: &mut Cursor<'_>, names: Names, ordere
         (View::Null, Head::Nil) => true,
         (View::Bool(one), Head::Bool(other)) => one == other,
         (View::Int(one), Head::Int(other)) => one == other,
-        // 0.0 is not what -0.0 is.
+        // 0.0 and -0.0 differ.
         (View::Float(one), Head::Float(other)) => one.to_bits() == other.to_bits(),
         (View::Str(one), Head::Str(len)) => one.as_bytes() == cursor.take(len).ok()?,
         (View::Bytes(one), Head::Bytes(len)) => *one == *cursor.take(len).ok()?,
@@ -113,22 +113,22 @@ struct Entries<'a> {
     order: Order,
 }
 
-/// How entries stand.
+/// The order of entries.
 #[derive(PartialEq)]
 enum Order {
-    /// In that of the payload, if it is the same.
+    /// The order of the payload, which must be the same.
     Payload,
-    /// In their own; they are few.
+    /// The given order, for few entries.
     Own,
-    /// In that of their names.
+    /// The order of their names.
     Names,
 }
 
-/// So many are sooner looked through than sorted.
+/// Up to this many entries, a linear search is faster than sorting.
 const FEW: usize = 32;
 
 impl<'a> Entries<'a> {
-    /// None if a key is no text.
+    /// None if a key is not text.
     fn of(dict: Exact<'a>, ordered: bool) -> Option<Self> {
         let (mut all, mut good) = (Vec::with_capacity(16), true);
         dict.entries(|key, value| {
@@ -146,7 +146,7 @@ impl<'a> Entries<'a> {
         good.then_some(Entries { all, order })
     }
 
-    /// The value of the entry with a name, which stands at a place of the payload.
+    /// The value of the entry with a name, at a position of the payload.
     fn value(&self, at: usize, name: &str) -> Option<Exact<'a>> {
         let found = match self.order {
             Order::Payload => self.all.get(at).filter(|(own, _)| *own == name),

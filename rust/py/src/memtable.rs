@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The tail of a store's index, and the keys of its terms.
+//! The memtable of a store's index, and the keys of its terms.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -57,16 +57,16 @@ pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
     node.view().and_then(|view| check::millis(&view)).map_err(|e| raise(py, &e))
 }
 
-/// The rows beyond the watermark. All methods may be called from any thread.
+/// The memtable: the rows after the watermark. Any thread may call its methods.
 ///
-/// Grains that are added `later` are taken in by a thread beside; whoever asks waits for it.
+/// A background thread adds the grains of `later`; a method that needs them waits for it.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Tail(Arc<Shared>);
 
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Held by the one thread that takes in what waits.
+    /// The thread that adds waiting grains holds this lock.
     turn: Mutex<()>,
 }
 
@@ -76,11 +76,11 @@ struct State {
     waiting: VecDeque<Arc<Grains>>,
 }
 
-/// Grains whose rows are made by a thread beside, or else by whoever needs them first.
+/// Grains whose rows a background thread makes, or the first thread that needs them.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct Coming(Arc<Grains>);
 
-/// Copies of blobs: the thread beside cannot hold Python's.
+/// Copies of blobs: the background thread cannot hold Python's objects.
 struct Grains {
     sequences: Vec<u64>,
     digests: Vec<Digest>,
@@ -89,7 +89,7 @@ struct Grains {
     made: OnceLock<Result<Made, Error>>,
 }
 
-/// Begins to make the rows of grains with rising sequence numbers.
+/// Starts making the rows of grains with rising sequence numbers.
 #[pyfunction]
 pub fn coming(
     py: Python<'_>,
@@ -110,7 +110,7 @@ pub fn coming(
     Ok(Coming(grains))
 }
 
-/// Has a thread do what is done by whoever waits for it, if there can be none.
+/// Starts a thread. If none can start, the waiting caller does the work.
 fn beside(work: impl FnOnce() + Send + 'static) {
     drop(std::thread::Builder::new().name("omsgrain-rows".to_owned()).spawn(work));
 }
@@ -141,14 +141,14 @@ impl Tail {
             .map_err(|e| raise(py, &e))
     }
 
-    /// Adds those whose rows are coming, some time before the next question.
+    /// Adds grains whose rows are being made, before the next query at the latest.
     fn add_later(&self, coming: &Coming) {
         self.0.lock().waiting.push_back(Arc::clone(&coming.0));
         let shared = Arc::clone(&self.0);
         beside(move || shared.settle());
     }
 
-    /// How many grains are under a key.
+    /// The number of grains under a key.
     fn count(&self, py: Python<'_>, key: &[u8]) -> usize {
         self.settled(py).rows.count(key)
     }
@@ -172,7 +172,7 @@ impl Tail {
         PyList::new(py, places.iter().map(|place| PyBytes::new(py, place)))
     }
 
-    /// How many rows there are.
+    /// The number of rows.
     fn rows(&self, py: Python<'_>) -> usize {
         self.settled(py).rows.rows()
     }
@@ -195,8 +195,8 @@ impl Tail {
         part.keys.iter().map(python).collect()
     }
 
-    /// The same as key and value each, and the last key; of the grains with some sequence numbers
-    /// only, or of all others.
+    /// The same as pairs of key and value, and the last key; only for grains with these sequence
+    /// numbers, or for all others.
     #[pyo3(signature = (key, limit, numbers, inside))]
     fn part<'py>(
         &self,
@@ -214,7 +214,7 @@ impl Tail {
 }
 
 impl Tail {
-    /// All rows, when those that were to come later have come.
+    /// The state, after all waiting grains were added.
     fn settled(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         loop {
             let state = self.0.lock();
@@ -226,20 +226,21 @@ impl Tail {
         }
     }
 
-    /// Copied: making Python lists may run the garbage collector and so other threads, and one
-    /// that waits here for the lock would do so with the GIL.
+    /// The rows are copied. Making Python lists may run the garbage collector, and so other
+    /// threads; a thread that waits here for the lock would hold the GIL.
     fn after(&self, py: Python<'_>, key: Option<&[u8]>, limit: usize, only: &Only<'_>) -> Part {
         self.settled(py).rows.rows_after(key, limit, only)
     }
 }
 
 impl Shared {
-    /// A thread that panicked in here left rows that are whole: each is pushed in one step.
+    /// If a thread panicked while it held the lock, the rows are still complete: each is pushed in
+    /// one step.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in all that waits.
+    /// Adds all waiting grains.
     fn settle(&self) {
         let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
         while let Some(grains) = self.first() {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Python objects by borrowed references: counting references of a dict's keys and values, and
-//! asking for its length at each step, costs a fifth of writing a grain.
+//! Reads Python objects by borrowed references. Counting references of a dict's keys and values,
+//! and reading its length at each step, would cost a fifth of writing a grain.
 //!
-//! The one room of the binding with `unsafe`. Its invariant: an [`Exact`] lives no longer than the
-//! [`Bound`] that it was made of, or of whose parts it is one; while it lives this thread is
-//! attached, and no Python code runs, so that no container that we are in changes. Only exact
-//! types are looked into (a subclass could run code), and none of the functions called here runs
-//! code for an object of an exact type.
+//! The only module of the binding with `unsafe`. Its invariant: an [`Exact`] lives no longer than
+//! the [`Bound`] that it, or its container, comes from. While it lives, this thread is attached and
+//! no Python code runs, so no container changes during the walk. It inspects only exact types,
+//! since a subclass could run code. The functions it calls run no code for an object of an exact
+//! type.
 //!
-//! Part of the rows that `shape_cache` names.
+//! `shape_cache` names the benchmark rows.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
@@ -19,7 +19,7 @@ use omsgrain_core::{Code, Error, Node, Result, View};
 use pyo3::ffi;
 use pyo3::prelude::*;
 
-/// An object whose type nobody has looked at yet.
+/// An object of a type that is not yet known.
 #[derive(Clone, Copy)]
 pub struct Exact<'a> {
     object: *mut ffi::PyObject,
@@ -37,14 +37,14 @@ impl AsRef<str> for Key<'_> {
     }
 }
 
-/// What is not of the common types, said without words: it is looked at again in a general way.
+/// An error without a message for uncommon types, which the general code reads again.
 #[cold]
 pub fn declined() -> Error {
     Error::new(Code::Schema, "not for the shape cache")
 }
 
 impl<'a> Exact<'a> {
-    /// An object, as long as it is lent and `py` shows that we are attached.
+    /// An object, for the life of the reference; `py` shows that this thread is attached.
     #[inline]
     pub fn new(object: &'a Bound<'_, PyAny>) -> Self {
         Exact::of(object.as_ptr())
@@ -55,7 +55,7 @@ impl<'a> Exact<'a> {
         Exact { object, lent: PhantomData }
     }
 
-    /// Where it is in memory.
+    /// Its place in memory.
     #[inline]
     pub fn place(self) -> usize {
         self.object as usize
@@ -63,13 +63,14 @@ impl<'a> Exact<'a> {
 
     /// A new reference to it.
     pub fn owned(self, py: Python<'_>) -> Py<PyAny> {
-        // SAFETY: the object is alive, as the invariant says, and `py` shows that we are attached.
+        // SAFETY: the object is alive by the invariant, and `py` shows that this thread is
+        // attached.
         unsafe { Bound::from_borrowed_ptr(py, self.object) }.unbind()
     }
 
     #[inline]
     fn is(self, kind: *mut ffi::PyTypeObject) -> bool {
-        // SAFETY: the object is alive; its type is read, no more.
+        // SAFETY: the object is alive; only its type is read.
         ptr::eq(unsafe { ffi::Py_TYPE(self.object) }, kind)
     }
 
@@ -83,8 +84,9 @@ impl<'a> Exact<'a> {
     #[inline]
     fn utf8(self) -> Option<&'a str> {
         let mut size = 0;
-        // SAFETY: the caller saw that it is a string. CPython gives valid UTF-8 of this size and
-        // keeps it as long as the string; on failure, null, with an exception that we take back.
+        // SAFETY: the caller checked that it is a string. CPython returns valid UTF-8 of this size,
+        // and keeps it as long as the string. On failure it returns null with an exception, which
+        // is cleared here.
         unsafe {
             let bytes = ffi::PyUnicode_AsUTF8AndSize(self.object, &raw mut size);
             if bytes.is_null() {
@@ -95,7 +97,7 @@ impl<'a> Exact<'a> {
         }
     }
 
-    /// How many code points it has, if it is an exact string: no UTF-8 is made for that.
+    /// The number of code points of an exact string, without making UTF-8.
     #[inline]
     pub fn letters(self) -> Option<usize> {
         if !self.is(&raw mut ffi::PyUnicode_Type) {
@@ -108,8 +110,8 @@ impl<'a> Exact<'a> {
     #[inline]
     fn int(self) -> Option<i64> {
         let mut overflow = 0;
-        // SAFETY: the caller saw that it is an int; for those only an overflow is an error, which
-        // is told without an exception.
+        // SAFETY: the caller checked that it is an int. For an int only an overflow is an error,
+        // and it is reported without an exception.
         let value = unsafe { ffi::PyLong_AsLongLongAndOverflow(self.object, &raw mut overflow) };
         (overflow == 0).then_some(value)
     }
@@ -117,8 +119,8 @@ impl<'a> Exact<'a> {
     /// The content of exact bytes.
     #[inline]
     fn content(self) -> &'a [u8] {
-        // SAFETY: the caller saw that it is bytes, for which neither can fail; they never change, and
-        // live as long as the object.
+        // SAFETY: the caller checked that it is bytes, for which neither can fail. Bytes never
+        // change, and live as long as the object.
         unsafe {
             let (start, size) = (ffi::PyBytes_AsString(self.object), ffi::PyBytes_Size(self.object));
             std::slice::from_raw_parts(start.cast(), size as usize)
@@ -131,7 +133,7 @@ impl<'a> Exact<'a> {
         self.is(&raw mut ffi::PyDict_Type)
     }
 
-    /// Visits the entries of an exact dict until `visit` says no; of anything else none.
+    /// Visits the entries of an exact dict until `visit` returns false; of any other object, none.
     #[inline]
     pub fn entries(self, mut visit: impl FnMut(Exact<'a>, Exact<'a>) -> bool) {
         if !self.is_dict() {
@@ -150,7 +152,7 @@ impl<'a> Exact<'a> {
 impl<'a> Node for Exact<'a> {
     type Key = Key<'a>;
 
-    // Where it is called, most of what a view can be is known to be another.
+    // Inlined: callers know most of the possible views, so most branches disappear.
     #[inline(always)]
     fn view(&self) -> Result<View<'_>> {
         if self.is(&raw mut ffi::PyUnicode_Type) {
@@ -196,7 +198,7 @@ impl<'a> Node for Exact<'a> {
 
     fn each_item(&self, visit: &mut dyn FnMut(Self) -> Result<()>) -> Result<()> {
         for i in 0..self.list_len() {
-            // SAFETY: it is a list and has this many items, which nothing takes out meanwhile.
+            // SAFETY: it is a list with this many items, and nothing removes them meanwhile.
             visit(Exact::of(unsafe { ffi::PyList_GetItem(self.object, i as ffi::Py_ssize_t) }))?;
         }
         Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How often grains were read, until a commit writes the counts.
+//! Counts how often grains are read, until a commit writes the counts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -28,18 +28,19 @@ impl Count {
 #[derive(Default)]
 struct State {
     counts: HashMap<Digest, Count>,
-    /// What a commit is writing now, sorted.
+    /// The counts that a commit is writing, sorted.
     writing: Vec<(Digest, Count)>,
 }
 
-/// How often, and when last, grains were read since the counts were written. Any thread may use it.
+/// How often and when last grains were read since the last write of the counts. Any thread may use
+/// it.
 #[pyclass(frozen, module = "omsgrain._core")]
 pub struct ReadCounts {
     most: usize,
     state: Mutex<State>,
 }
 
-/// Bytes of the row of a count: the reads and the time, each a u64.
+/// The length of a row: the reads and the time, each a u64.
 const ROW: usize = 16;
 
 #[pymethods]
@@ -49,7 +50,7 @@ impl ReadCounts {
         ReadCounts { most, state: Mutex::default() }
     }
 
-    /// Counts a read of each digest or address; true when enough have gathered to be written.
+    /// Counts a read of each digest or address. True once enough counts wait to be written.
     fn count(&self, py: Python<'_>, read: &Bound<'_, PyAny>, when: i64) -> PyResult<bool> {
         let once = Count { reads: 1, last: u64::try_from(when).unwrap_or(0) };
         let digests = read.try_iter()?.map(|one| digest_of(py, &one?)).collect::<PyResult<Vec<_>>>()?;
@@ -60,7 +61,7 @@ impl ReadCounts {
         Ok(state.counts.len() >= self.most)
     }
 
-    /// How often a grain was read, and when last, as far as it is not written.
+    /// How often and when last a grain was read; only counts that are not yet written.
     fn of(&self, py: Python<'_>, digest: &Bound<'_, PyAny>) -> PyResult<(u64, u64)> {
         let digest = digest_of(py, digest)?;
         let state = self.lock();
@@ -71,7 +72,7 @@ impl ReadCounts {
         Ok((count.reads, count.last))
     }
 
-    /// Sets the counts apart that are to be written; false if there are none, or a write runs.
+    /// Stages the pending counts. False if there are none, or a write is in progress.
     fn take(&self) -> bool {
         let mut state = self.lock();
         if !state.writing.is_empty() {
@@ -88,12 +89,13 @@ impl ReadCounts {
         PyList::new(py, digests.iter().map(|digest| PyBytes::new(py, digest)))
     }
 
-    /// The keys of their rows, sorted, given the number of each; grains without one are gone.
+    /// The sorted keys of their rows, given the number of each grain. A grain without a number was
+    /// deleted.
     fn keys<'py>(&self, py: Python<'py>, numbers: Vec<Option<u64>>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.totals(&numbers).keys().map(|number| PyBytes::new(py, &number.to_be_bytes())))
     }
 
-    /// Their rows, added to those that are there. A damaged row is left alone: `check` reports it.
+    /// Their rows, added to the existing ones. It skips a damaged row, which `check` reports.
     fn rows<'py>(
         &self,
         py: Python<'py>,
@@ -114,7 +116,7 @@ impl ReadCounts {
         Ok(rows)
     }
 
-    /// Forgets what was set apart if it was written; else counts it on.
+    /// Drops the staged counts if they were written; otherwise adds them to the pending ones.
     fn written(&self, done: bool) {
         let mut state = self.lock();
         let writing = std::mem::take(&mut state.writing);
@@ -131,7 +133,7 @@ impl ReadCounts {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is being written, by number: a sealed grain may have been read by two addresses.
+    /// The staged counts by grain number: a sealed grain may have been read by two addresses.
     fn totals(&self, numbers: &[Option<u64>]) -> BTreeMap<u64, Count> {
         let mut totals: BTreeMap<u64, Count> = BTreeMap::new();
         for ((_, count), number) in self.lock().writing.iter().zip(numbers) {
@@ -143,7 +145,7 @@ impl ReadCounts {
     }
 }
 
-/// The digest that 32 bytes are, or that an address spells.
+/// The digest in 32 bytes, or in an address.
 fn digest_of(py: Python<'_>, one: &Bound<'_, PyAny>) -> PyResult<Digest> {
     let wrong = |_| raise(py, &Error::new(Code::HashLength, "a digest has 32 bytes"));
     match one.cast::<PyBytes>() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shape cache for Python: dicts of a known shape to blobs, and blobs that a plan read to dicts.
+//! The shape cache for Python: it turns dicts of a known shape into blobs, and blobs into dicts.
 //!
-//! Rows E1, E2 and E4 of benches/RESULTS.md. On a grain of 224 bytes `encode` is 5 times as fast as the
-//! general code, which a subclass of dict takes; `decode` is 2.0 times and `decode_many` 2.8 times as fast
-//! as for a grain with a warning, which the cache declines.
+//! Rows E1, E2 and E4 of benches/RESULTS.md. On a grain of 224 bytes, `encode` is 5 times as fast
+//! as the general code, which a subclass of dict takes. `decode` is 2.0 times and `decode_many` 2.8
+//! times as fast as for a grain with a warning, which the cache declines.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -25,35 +25,35 @@ use crate::convert;
 use crate::error::raise;
 use crate::pyref::Exact;
 
-/// The keys of a shape by their places in memory. They are owned, so that a place cannot come to
-/// mean another key.
+/// The keys of a shape by their places in memory. The cache owns them, so that no other key can get
+/// the same place.
 struct Keys {
     places: Vec<usize>,
     _owned: Vec<Py<PyAny>>,
 }
 
-/// The plans of the shapes seen last by this thread. (PyO3 lets no second interpreter in.)
+/// The latest plans of this thread. (PyO3 allows no second interpreter.)
 #[derive(Default)]
 struct DictCache {
     cache: Cache<Keys>,
-    /// Where one blob is written before its length is known.
+    /// A buffer for one blob, until its length is known.
     scratch: Vec<u8>,
 }
 
-/// Bytes that the scratch keeps from one grain to the next.
+/// The most bytes that the buffer keeps between grains.
 const KEPT: usize = 4096;
 
 thread_local! {
     static CACHE: RefCell<DictCache> = RefCell::default();
 }
 
-/// Appends the blob of a dict; on false it was declined, and `out` is as it was. No Python code
-/// runs here, so that nothing else can ask for the cache of this thread meanwhile.
+/// Appends the blob of a dict. False if it declines the dict; `out` is then unchanged. No Python
+/// code runs here, so nothing else can use the cache of this thread meanwhile.
 pub fn encode(fields: &Bound<'_, PyAny>, options: &Options, out: &mut Vec<u8>) -> bool {
     CACHE.with_borrow_mut(|cache| cache.encode(fields, options, out))
 }
 
-/// The blob of a dict, with no options; none if it was declined.
+/// The blob of a dict, with no options; None if the cache declines it.
 pub fn encode_one<'py>(fields: &Bound<'py, PyAny>) -> Option<Bound<'py, PyBytes>> {
     CACHE.with_borrow_mut(|cache| {
         let mut out = std::mem::take(&mut cache.scratch);
@@ -86,7 +86,7 @@ impl DictCache {
         if let Some(plan) = self.cache.find(|held, plan| held.places == places && plan.has_texts(text)) {
             return write(plan, nodes, options, out);
         }
-        // Other objects with the same text, such as a parser makes for each line.
+        // Other objects with the same text, as a parser makes for each line.
         let named = |plan: &Plan, i: usize| keys[i].text().is_some_and(|name| name == &*plan.names[i]);
         let same = |plan: &Plan| plan.names.len() == count && (0..count).all(|i| named(plan, i));
         if let Some(plan) = self.cache.find(|_, plan| same(plan) && plan.has_texts(text)) {
@@ -104,17 +104,18 @@ impl DictCache {
     }
 }
 
-// Grains that a plan read, as Python dicts: straight from their payloads. A value that the last grain of
-// the shape had too is taken from there.
+// Grains that a plan read, as Python dicts, directly from their payloads. Values that equal those
+// of the last grain of the shape are reused.
 
-/// The fields of one blob that this plan took.
+/// The fields of one blob that this plan accepted.
 pub fn fields<'py>(
     py: Python<'py>,
     plan: &Arc<Plan>,
     header: Header,
     blob: &[u8],
 ) -> PyResult<Bound<'py, PyDict>> {
-    // Taken out while it is used: an allocation may run the garbage collector, and so this function.
+    // Removed while in use: an allocation may run the garbage collector, and so this function
+    // again.
     let held =
         PREVIOUS.take().filter(|held| Arc::ptr_eq(&held.plan, plan) && held.encoding == header.encoding());
     let mut held = match held {
@@ -128,15 +129,16 @@ pub fn fields<'py>(
     Ok(fields)
 }
 
-/// The grain that this thread read last. The next one of its shape takes over the values that it has too.
+/// The last grain that this thread read. The next grain of its shape reuses equal values.
 struct Previous {
     plan: Arc<Plan>,
     encoding: Encoding,
     names: Vec<Py<PyString>>,
     blob: Vec<u8>,
-    /// Where each value stands in the blob; nowhere if it may change and is made for each grain.
+    /// The place of each value in the blob; empty for values that may change, which are made for
+    /// each grain.
     spans: Vec<Range<usize>>,
-    /// Those of them that are lists of texts, never given away.
+    /// The values that are lists of texts. They are never handed out, only copies.
     lists: Vec<Option<Py<PyList>>>,
     dict: Py<PyDict>,
 }
@@ -197,7 +199,7 @@ fn copied<'py>(list: &Bound<'py, PyList>) -> Bound<'py, PyList> {
     list.get_slice(0, list.len())
 }
 
-/// Makes the dicts of many grains. It shares among them what cannot change: texts and numbers.
+/// Makes the dicts of many grains, which share immutable values: texts and numbers.
 pub struct Maker<'py, 'p> {
     py: Python<'py>,
     shapes: Vec<Shape<'py, 'p>>,
@@ -207,11 +209,11 @@ struct Shape<'py, 'p> {
     plan: Arc<Plan>,
     encoding: Encoding,
     names: Vec<Bound<'py, PyString>>,
-    /// The values of the last grain, as they are written; none for those that are made anew.
+    /// The encoded values of the last grain; empty for values that each grain makes for itself.
     last: Vec<&'p [u8]>,
-    /// Those of them that are lists of texts, never given away.
+    /// The values that are lists of texts. They are never handed out, only copies.
     lists: Vec<Option<Bound<'py, PyList>>>,
-    /// The last grain. To copy it costs less than to fill another.
+    /// The last grain. Copying it costs less than filling a new dict.
     dict: Bound<'py, PyDict>,
 }
 
@@ -220,7 +222,7 @@ impl<'py, 'p> Maker<'py, 'p> {
         Maker { py, shapes: Vec::new() }
     }
 
-    /// The fields of the next blob, which this plan took.
+    /// The fields of the next blob that this plan accepted.
     pub fn fields(
         &mut self,
         plan: &Arc<Plan>,
@@ -280,7 +282,8 @@ impl<'py, 'p> Maker<'py, 'p> {
 /// Long texts of a grain in UTF-16, each with the number of its step.
 pub type Long = Vec<(usize, Vec<u8>)>;
 
-/// Those of a blob that this plan took, but for what stands in lists and maps: made without the GIL.
+/// The long texts of a blob that this plan accepted, except those in lists and maps; made without
+/// the GIL.
 pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
     let mut found = Vec::new();
     if blob.len() < LEN + convert::LONG {
@@ -298,7 +301,7 @@ pub fn long_texts(plan: &Plan, header: Header, blob: &[u8]) -> Long {
     found
 }
 
-/// Goes past a value that a plan has read, and tells which text it was, if it was one.
+/// Skips a value that a plan has read, and returns its text, if it is one.
 fn skip<'p>(encoding: Encoding, cursor: &mut Cursor<'p>) -> Option<&'p [u8]> {
     let head = head(encoding, cursor).ok()?;
     if let Head::Str(len) = head {
@@ -356,8 +359,8 @@ fn head(encoding: Encoding, cursor: &mut Cursor<'_>) -> omsgrain_core::Result<He
     }
 }
 
-/// Any value that a plan has read, which bounds its depth. Maps have the names of `table`; the
-/// maps of a list those of `items`.
+/// Any value that a plan has read, which bounds its depth. `table` has the names of a map's keys,
+/// `items` those for the maps of a list.
 fn value<'py, W: Wire>(
     py: Python<'py>,
     cursor: &mut Cursor<'_>,

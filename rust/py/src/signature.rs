@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signatures of many signed grains, and of data that come in pieces.
+//! Signatures of many signed grains, and of data in pieces.
 
 use omsgrain_core::seal::How;
 use omsgrain_core::signature as core;
@@ -11,11 +11,11 @@ use pyo3::types::{PyBytes, PyList};
 
 use crate::error::raise;
 
-/// How many are verified between two looks at whether Ctrl-C was pressed: a tenth of a second.
+/// The number of envelopes between two checks for Ctrl-C: a tenth of a second.
 const PART: usize = 4096;
 
 /// For each envelope (blob, the signer's DID, iat); False if only its signature is wrong; None if
-/// the reference, `omsgrain.crypto.envelope.prove`, has to tell.
+/// the reference, `omsgrain.crypto.envelope.prove`, must decide.
 #[pyfunction]
 pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
@@ -35,7 +35,7 @@ pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> 
     Ok(out)
 }
 
-/// The check of one Ed25519 signature over data that come in pieces.
+/// The check of one Ed25519 signature over data in pieces.
 #[pyclass(module = "omsgrain._core")]
 pub struct SignedPieces(Option<core::Pieces>);
 
@@ -46,7 +46,7 @@ impl SignedPieces {
         SignedPieces(Some(core::Pieces::new(&key, &signature)))
     }
 
-    /// Take the next piece.
+    /// Adds the next piece.
     fn update(&mut self, py: Python<'_>, piece: &Bound<'_, PyBytes>) -> PyResult<()> {
         let begun = self.0.as_mut().ok_or_else(ended)?;
         let piece = piece.as_bytes();
@@ -54,7 +54,7 @@ impl SignedPieces {
         Ok(())
     }
 
-    /// Whether the signature is one over all pieces. No piece can come after that.
+    /// Whether the signature is valid for all pieces. No piece can follow.
     fn hold(&mut self) -> PyResult<bool> {
         Ok(self.0.take().ok_or_else(ended)?.hold())
     }
@@ -64,9 +64,9 @@ fn ended() -> PyErr {
     PyValueError::new_err("the check has ended")
 }
 
-// What stands around the cipher of a sealed grain.
+// The parts of a sealed grain around the cipher.
 
-/// The header of the sealed grain, and where in the blob that begins which is to be sealed.
+/// The header of the sealed grain, and where the bytes to encrypt begin in the blob.
 #[pyfunction]
 pub fn sealed_header<'py>(
     py: Python<'py>,
@@ -80,7 +80,7 @@ pub fn sealed_header<'py>(
     Ok((PyBytes::new(py, &header.to_bytes()), start))
 }
 
-/// What stands before the inner bytes of a sealed grain to give what was sealed.
+/// The bytes before the inner bytes in the plain blob or envelope.
 #[pyfunction]
 pub fn plain_header<'py>(
     py: Python<'py>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rounds in the instructions of AVX2. The plain loops in `rounds` become the same only if the
-//! compiler sees through all of them; where it does not, they take twenty times as long.
+//! The rounds with AVX2 instructions. The compiler turns the plain loops in `rounds` into the same
+//! code only if it sees through all of them. Otherwise they take twenty times as long.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
@@ -15,7 +15,7 @@ use core::mem::transmute;
 use super::wide::K;
 use super::{BLOCK, Blocks, States};
 
-/// Three rotations in one: by R, S and T bits, where the last may be a shift.
+/// Three rotations in one, by R, S and T bits; the last may be a shift.
 macro_rules! mixed {
     ($x:expr, $r:literal, $s:literal, shift $t:literal) => {
         xor(xor(ror!($x, $r), ror!($x, $s)), shr::<$t>($x))
@@ -31,11 +31,11 @@ macro_rules! ror {
     };
 }
 
-/// Takes in a block of each message.
+/// Compresses one block of each message.
 #[target_feature(enable = "avx2")]
 pub fn compress(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
     let mut w = words(blocks);
-    // SAFETY: arrays of as many bytes, of which every pattern is a value.
+    // SAFETY: both are arrays of the same number of bytes, and every bit pattern is valid.
     let before = unsafe { transmute::<States<8>, [Words; 8]>(*states) };
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = before;
     for (part, k) in K.as_chunks::<16>().0.iter().enumerate() {
@@ -59,7 +59,7 @@ pub fn compress(states: &mut States<8>, blocks: &Blocks<'_, 8>) {
     *states = unsafe { transmute::<[Words; 8], States<8>>(after) };
 }
 
-/// From the blocks, one behind the other, to their words, side by side: rows become columns.
+/// Transposes consecutive blocks into words side by side: rows become columns.
 #[inline]
 #[target_feature(enable = "avx2")]
 pub fn words(blocks: &Blocks<'_, 8>) -> [Words; 16] {
@@ -73,7 +73,7 @@ pub fn words(blocks: &Blocks<'_, 8>) -> [Words; 16] {
         for (four, blocks) in fours.iter_mut().zip(blocks.as_chunks::<4>().0) {
             let mut rows = [splat(0); 4];
             for (row, block) in rows.iter_mut().zip(blocks) {
-                // SAFETY: as many bytes, copied, of which every pattern is a value.
+                // SAFETY: it copies the same number of bytes, and every bit pattern is valid.
                 let both = unsafe { transmute::<[u8; BLOCK], [Words; 2]>(**block) };
                 *row = shuffle(both[half], big);
             }
@@ -86,7 +86,7 @@ pub fn words(blocks: &Blocks<'_, 8>) -> [Words; 16] {
                 high_pairs(ab[1], cd[1]),
             ];
         }
-        // Of each four of blocks, the words n and 4 + n stand in the halves of one row.
+        // For each four blocks, the words n and 4 + n are the halves of one row.
         for n in 0..4 {
             out[n] = halves::<0x20>(fours[0][n], fours[1][n]);
             out[4 + n] = halves::<0x31>(fours[0][n], fours[1][n]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The rounds in the instructions of AVX-512. Of the plain loops in `rounds` the compiler makes
-//! gathers and scatters here, which take as long as all the rest: 55 ns a block instead of 22.
+//! The rounds with AVX-512 instructions. The compiler turns the plain loops in `rounds` into
+//! gathers and scatters, which take as long as everything else: 55 ns a block instead of 22.
 #![allow(unsafe_code)]
 
 use core::arch::x86_64::{
@@ -19,11 +19,11 @@ const XOR: i32 = 0x96;
 const CHOICE: i32 = 0xca;
 const MAJORITY: i32 = 0xe8;
 
-/// Takes in a block of each message.
+/// Compresses one block of each message.
 #[target_feature(enable = "avx512f")]
 pub fn compress(states: &mut States<16>, blocks: &Blocks<'_, 16>) {
     let mut w = words(blocks);
-    // SAFETY: arrays of as many bytes, of which every pattern is a value.
+    // SAFETY: both are arrays of the same number of bytes, and every bit pattern is valid.
     let before = unsafe { transmute::<States<16>, [Words; 8]>(*states) };
     let [mut a, mut b, mut c, mut d, mut e, mut f, mut g, mut h] = before;
     for (part, k) in K.as_chunks::<16>().0.iter().enumerate() {
@@ -48,8 +48,8 @@ pub fn compress(states: &mut States<16>, blocks: &Blocks<'_, 16>) {
     *states = unsafe { transmute::<[Words; 8], States<16>>(after) };
 }
 
-/// From the blocks, one behind the other, to their words, side by side: rows become columns. Stored
-/// word by word the same takes a third of the time of the rounds.
+/// Transposes consecutive blocks into words side by side: rows become columns. Storing them word by
+/// word would take a third of the time of the rounds.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn words(blocks: &Blocks<'_, 16>) -> [Words; 16] {
@@ -58,7 +58,7 @@ fn words(blocks: &Blocks<'_, 16>) -> [Words; 16] {
     for (four, blocks) in fours.iter_mut().zip(blocks.as_chunks::<4>().0) {
         let mut rows = [splat(0); 4];
         for (row, block) in rows.iter_mut().zip(blocks) {
-            // SAFETY: as many bytes, copied, of which every pattern is a value.
+            // SAFETY: it copies the same number of bytes, and every bit pattern is valid.
             let little = unsafe { transmute::<[u8; BLOCK], Words>(**block) };
             *row = logic::<CHOICE>(outer_bytes, ror::<8>(little), rol::<8>(little));
         }
@@ -71,7 +71,7 @@ fn words(blocks: &Blocks<'_, 16>) -> [Words; 16] {
             high_pairs(ab[1], cd[1]),
         ];
     }
-    // Of each four of blocks, the words n, 4 + n, 8 + n and 12 + n stand in the quarters of one row.
+    // For each four blocks, the words n, 4 + n, 8 + n and 12 + n are the quarters of one row.
     let mut out = [splat(0); 16];
     for n in 0..4 {
         let [a, b, c, d] = [fours[0][n], fours[1][n], fours[2][n], fours[3][n]];

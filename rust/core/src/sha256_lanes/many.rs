@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages of any lengths, hashed side by side: a lane that is done takes the next message.
+//! Hashes messages of any lengths side by side: a lane that is done takes the next message.
 
 use super::wide::Wide;
 use super::{BLOCK, Eight, START, Sixteen, States, digest};
 use crate::address::{Digest, sha256};
 
-/// The SHA-256 of each message, in their order. Sixteen at once take as long as one alone, eight
-/// somewhat more: from so many on it pays, whatever their lengths.
+/// The SHA-256 of each message, in input order. Sixteen at once take as long as one alone, eight
+/// slightly longer. So it is worth it from that many messages on, whatever their lengths.
 pub fn digests<'m>(count: usize, message: impl Fn(usize) -> &'m [u8]) -> Vec<Digest> {
     match (Sixteen::here(), Eight::here()) {
         (Some(wide), _) if count >= 2 => lanes::<16>(wide, count, message),
@@ -15,7 +15,7 @@ pub fn digests<'m>(count: usize, message: impl Fn(usize) -> &'m [u8]) -> Vec<Dig
     }
 }
 
-/// What a lane is at.
+/// The state of one lane.
 struct Lane<'m> {
     index: usize,
     whole: &'m [[u8; BLOCK]],
@@ -52,7 +52,7 @@ fn lanes<'m, const L: usize>(
         lane.take(index, message(index));
     }
     loop {
-        // Nothing is to be done between these but to go on to the next block.
+        // For this many steps, the lanes only advance to their next block.
         let Some(steps) = lanes.iter().filter(|l| l.index < count).map(|l| l.blocks - l.done).min() else {
             return out;
         };
@@ -70,13 +70,13 @@ fn lanes<'m, const L: usize>(
         }
     }
 }
-/// Bytes of padding at the least: one bit and the length.
+/// The minimum of padding: one bit and the length.
 const PADDING: usize = 9;
 
-/// What is behind the whole blocks: the rest, one bit, zeros, and the length in bits.
+/// The bytes after the whole blocks: the rest, one bit, zeros, and the length in bits.
 pub type Last = [[u8; BLOCK]; 2];
 
-/// Writes the last blocks of a message; gives its whole blocks, and how many there are in all.
+/// Writes the last blocks of a message. Returns its whole blocks, and the number of all blocks.
 pub fn pad<'m>(message: &'m [u8], last: &mut Last) -> (&'m [[u8; BLOCK]], usize) {
     let (whole, rest) = message.as_chunks();
     let blocks = (message.len() + PADDING).div_ceil(BLOCK);
@@ -89,7 +89,7 @@ pub fn pad<'m>(message: &'m [u8], last: &mut Last) -> (&'m [[u8; BLOCK]], usize)
     (whole, blocks)
 }
 
-/// A block by its number; behind the last, any.
+/// A block by its number; after the last, any block.
 #[inline]
 pub fn block<'b>(whole: &'b [[u8; BLOCK]], last: &'b Last, number: usize) -> &'b [u8; BLOCK] {
     match number.checked_sub(whole.len()) {
@@ -103,7 +103,7 @@ mod tests {
     use super::super::wide::Portable;
     use super::*;
 
-    /// Of all lengths around the ends of blocks, and some in between.
+    /// Tests lengths around the ends of blocks, and some in between.
     fn messages() -> Vec<Vec<u8>> {
         let mut seed = 7_u32;
         let mut byte = || {
@@ -126,7 +126,7 @@ mod tests {
             let backwards: Vec<_> = expected.iter().rev().copied().collect();
             assert_eq!(lanes::<L>(wide, count, |i| &messages[count - 1 - i]), backwards);
         }
-        // Wherever they begin, and one of them much longer than the others.
+        // Messages at any offset, and one much longer than the others.
         let bytes: Vec<u8> = messages.concat();
         for start in 0..130 {
             let message =
@@ -147,7 +147,7 @@ mod tests {
         }
     }
 
-    /// Also where the processor has instructions for SHA, and would not be asked for these.
+    /// Also runs on processors with SHA instructions, which would not use this code.
     #[test]
     fn by_the_instructions_of_this_processor() {
         if let Some(wide) = Eight::by_force() {

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SHA-256 of several messages side by side, for x86-64 processors without SHA instructions, such as
-//! Skylake and Cascade Lake: eight with AVX2, sixteen with AVX-512. Elsewhere the crate `sha2` hashes
-//! one message after the other. Spec: FIPS 180-4
+//! SHA-256 of several messages side by side, for x86-64 processors without SHA instructions, such
+//! as Skylake and Cascade Lake: eight with AVX2, sixteen with AVX-512. On other processors the
+//! crate `sha2` hashes one message after the other. Spec: FIPS 180-4
 //!
-//! It wins `make bench-stages FEATURES=without-sha`, rows "sha256 of N bytes, 512 together" against
-//! 512 times "sha256 of N bytes", with AVX-512: 84 bytes 9.7 times as fast, 231 bytes 8.1, 2,261 bytes
-//! 7.8. AVX2 takes 57 ns a block where AVX-512 takes 22. The fuzz target `lanes` compares both ways.
+//! In `make bench-stages FEATURES=without-sha`, compare rows "sha256 of N bytes, 512 together" with
+//! 512 times "sha256 of N bytes". With AVX-512, 84 bytes are 9.7 times as fast, 231 bytes 8.1 and
+//! 2,261 bytes 7.8. AVX2 takes 57 ns a block, AVX-512 22. The fuzz target `lanes` compares both
+//! ways.
 //!
 //! ```text
 //! wide      what this processor has, and the rounds in plain code
 //! avx2      the rounds in its instructions
-//! avx512    the same; in these three files stands all unsafe code
+//! avx512    the same; all unsafe code is in these three files
 //! many      messages of any lengths, lane by lane
 //! ```
 
@@ -24,20 +25,20 @@ mod wide;
 pub use many::digests;
 pub use wide::{Eight, Sixteen, Wide};
 
-/// Whether the processor has instructions for SHA. Benchmarks do without them.
+/// Whether the processor has SHA instructions. Benchmarks can ignore them.
 #[cfg(target_arch = "x86_64")]
 fn has_sha() -> bool {
     !cfg!(feature = "without-sha") && std::is_x86_feature_detected!("sha")
 }
 
-/// How many an [`Eight`] hashes at once.
+/// The number of messages that an [`Eight`] hashes at once.
 pub const LANES: usize = 8;
-/// Bytes that are hashed at a time.
+/// The bytes of a block.
 pub const BLOCK: usize = 64;
 /// The states of all messages, word by word.
 pub type States<const L: usize> = [[u32; L]; 8];
 
-/// A block of each message, as it stands in it.
+/// One block of each message.
 pub type Blocks<'b, const L: usize> = [&'b [u8; BLOCK]; L];
 
 /// The state before the first block.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which instructions this processor has, and the rounds in plain code, with which tests compare them.
+//! Detects the instructions of this processor. It also has the rounds in plain code, for tests.
 #![allow(unsafe_code)]
 
 use super::{Blocks, States};
@@ -8,7 +8,7 @@ use super::{avx2, avx512};
 
 /// A way to hash several messages at once.
 pub trait Wide<const L: usize>: Copy {
-    /// Takes in a block of each message.
+    /// Compresses one block of each message.
     fn compress(self, states: &mut States<L>, blocks: &Blocks<'_, L>);
 }
 
@@ -21,7 +21,7 @@ pub struct Eight(());
 pub struct Sixteen(());
 
 impl Eight {
-    /// If there is AVX2, and no instruction for SHA, which is as fast.
+    /// Some if there is AVX2, and no SHA instructions, which are as fast.
     pub fn here() -> Option<Eight> {
         #[cfg(target_arch = "x86_64")]
         let good = std::is_x86_feature_detected!("avx2") && !super::has_sha();
@@ -32,7 +32,7 @@ impl Eight {
 }
 
 impl Sixteen {
-    /// If there is AVX-512, and no instruction for SHA.
+    /// Some if there is AVX-512, and no SHA instructions.
     pub fn here() -> Option<Sixteen> {
         #[cfg(target_arch = "x86_64")]
         let good = std::is_x86_feature_detected!("avx512f") && !super::has_sha();
@@ -66,7 +66,7 @@ impl Wide<16> for Sixteen {
     }
 }
 
-/// The rounds as they are compiled for any processor, for tests.
+/// The rounds as compiled for any processor, for tests.
 #[cfg(test)]
 #[derive(Clone, Copy, Debug)]
 pub struct Portable;
@@ -80,7 +80,7 @@ impl<const L: usize> Wide<L> for Portable {
 
 #[cfg(test)]
 impl Eight {
-    /// If there is AVX2.
+    /// Some if there is AVX2.
     pub fn by_force() -> Option<Eight> {
         #[cfg(target_arch = "x86_64")]
         return std::is_x86_feature_detected!("avx2").then_some(Eight(()));
@@ -91,7 +91,7 @@ impl Eight {
 
 #[cfg(test)]
 impl Sixteen {
-    /// If there is AVX-512.
+    /// Some if there is AVX-512.
     pub fn by_force() -> Option<Sixteen> {
         #[cfg(target_arch = "x86_64")]
         return std::is_x86_feature_detected!("avx512f").then_some(Sixteen(()));
@@ -121,7 +121,7 @@ fn mixed<const L: usize>(a: Words<L>, [r, s, t]: [u32; 3], shift: bool) -> Words
     each(a, a, |x, _| x.rotate_right(r) ^ x.rotate_right(s) ^ last(x))
 }
 
-/// Takes in a block of each message. On x86-64 only the tests call it.
+/// Compresses one block of each message. On x86-64 only the tests call it.
 #[cfg_attr(all(not(test), target_arch = "x86_64"), allow(dead_code))]
 pub fn compress<const L: usize>(states: &mut States<L>, blocks: &Blocks<'_, L>) {
     let mut w = [[0; L]; 16];

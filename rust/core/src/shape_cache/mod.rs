@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The shape cache: grains of a shape seen before are read and written in one pass.
+//! The shape cache reads and writes grains of a known shape in one pass.
 //!
-//! Most grains of a batch have the same keys in the same order. A [`Plan`] holds what the registry says
-//! of those keys; with it each value is checked and copied without a look-up or an allocation.
+//! Most grains of a batch have the same keys in the same order. A [`Plan`] holds the registry's
+//! rules for those keys. With a plan, each value is checked and copied without a look-up or an
+//! allocation.
 //!
 //! The cache accepts a grain or declines it; it never refuses one. Invariant: the general code
-//! (`encode`, `decode`, `json`) accepts what the cache accepts, with the same bytes and no warnings. A
-//! declined grain leaves nothing behind and goes to the general code.
+//! (`encode`, `decode`, `json`) accepts what the cache accepts, with the same bytes and no
+//! warnings. A declined grain changes nothing and goes to the general code.
 //!
-//! It wins these rows of `make bench-stages` against the general code: "encode: msgpack" 5.6 times as
-//! fast, "read" 4.5, "json: 1,000 lines" 3.0. Rows E1 to E4 of benches/RESULTS.md run on it. The fuzz
+//! Rows of `make bench-stages` against the general code: "encode: msgpack" 5.6 times as fast,
+//! "read" 4.5, "json: 1,000 lines" 3.0. Rows E1 to E4 of benches/RESULTS.md use it. The fuzz
 //! targets `shape_write`, `shape_read` and `shape_json` compare both.
 
 #[cfg(feature = "binding")]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the registry says of one shape of grains: each key with its rule, in the order of the payload.
-//!
-//! Both ways use it: the rows stand in `read`, `write` and `json`.
+//! The plan of one shape of grains: each key with its rule, in the order of the payload. The reader
+//! and the writer both use it.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -15,10 +14,10 @@ use crate::registry::{
 };
 use crate::{registry, warn};
 
-/// A shape with longer names is none that comes again and again.
+/// A shape with longer names has no plan: such shapes rarely repeat.
 const MAX_NAME: usize = 128;
 
-/// A key as it is written, head and text.
+/// An encoded key, head and text.
 #[derive(Clone, Debug)]
 pub struct KeyBytes {
     near: [u8; KeyBytes::NEAR],
@@ -26,7 +25,7 @@ pub struct KeyBytes {
 }
 
 impl KeyBytes {
-    /// Keys are short: so many bytes are copied as one register.
+    /// Keys are short: this many bytes are copied as one register.
     const NEAR: usize = 16;
 
     fn new<W: Wire>(key: &str) -> Self {
@@ -56,45 +55,45 @@ impl KeyBytes {
     }
 }
 
-/// How one key of a shape is treated.
+/// The rules for one key of a shape.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The field of the table, or [`UNKNOWN`].
     pub id: u8,
-    /// Its row.
+    /// The row of the field.
     pub field: Option<&'static Field>,
-    /// The place in the order of the source.
+    /// The position in the source.
     pub from: usize,
-    /// The key on the wire of this list of steps.
+    /// The encoded key, for the wire format of this list of steps.
     pub key: KeyBytes,
-    /// What its value must be.
+    /// The rule for its value.
     pub rule: Rule,
     /// Whether the value may be missing (null) or empty.
     pub need: Need,
 }
 
-/// A shape of grains, and how they are checked and written.
+/// A shape of grains: how to check and write them.
 #[derive(Debug)]
 pub struct Plan {
-    /// Their type.
+    /// The type of the grains.
     pub grain_type: &'static GrainType,
-    /// Whether the names are those of a user or those of a payload.
+    /// Whether the names come from a user or from a payload.
     pub side: Side,
     /// The names, in the order of the source.
     pub names: Vec<Box<str>>,
-    /// The texts that the rules hang on, with their places: of other texts it is another shape.
+    /// The texts that select the rules, with their positions. Other texts make another shape.
     pub fixed: Vec<(usize, Box<str>)>,
-    /// Whether a lightweight grain may carry these fields.
+    /// Whether a lightweight grain may have these fields.
     pub lightweight: bool,
     steps: [Vec<Step>; 2],
 }
 
 impl Plan {
-    /// A shape with more keys has no plan.
+    /// The most keys: a shape with more has no plan.
     pub const MAX_KEYS: usize = 32;
 
-    /// The plan for grains with these names in this order; `text` gives the value at a place if it
-    /// is text. None for shapes that have no plan.
+    /// The plan for grains with these names in this order. `text` returns the value at a position
+    /// if it is text. None for a shape without a plan.
     pub fn learn<'t>(side: Side, names: &[&str], text: impl Fn(usize) -> Option<&'t str>) -> Option<Plan> {
         if names.len() > Self::MAX_KEYS || names.iter().any(|name| name.len() > MAX_NAME || !name.is_ascii())
         {
@@ -144,7 +143,7 @@ impl Plan {
         })
     }
 
-    /// Whether a grain with these names in this order is of this shape.
+    /// Whether a grain with these names in this order has this shape.
     pub fn is_of<'k, 't>(
         &self,
         names: impl ExactSizeIterator<Item = &'k str>,
@@ -155,28 +154,28 @@ impl Plan {
             && self.has_texts(text)
     }
 
-    /// Whether the texts that the rules hang on are those of this shape.
+    /// Whether the texts that select the rules are those of this shape.
     #[inline]
     pub fn has_texts<'t>(&self, text: impl Fn(usize) -> Option<&'t str>) -> bool {
         self.fixed.iter().all(|(place, own)| text(*place) == Some(&**own))
     }
 
-    /// The steps, in the order in which this wire has the keys.
+    /// The steps, in the key order of this wire format.
     #[inline]
     pub fn steps(&self, encoding: Encoding) -> &[Step] {
         &self.steps[usize::from(encoding == Encoding::Cbor)]
     }
 }
 
-/// The field of a name, or [`UNKNOWN`] for a name that is really none; no answer for fields that are
-/// not in blobs, and for names that the general way would refuse, warn of or read as another.
+/// The field of a name, or [`UNKNOWN`]. None for fields that a blob cannot contain, and for names
+/// that the general code would refuse, warn about or read as another name.
 fn known(side: Side, name: &str, type_byte: u8) -> Option<u8> {
     let (full, short) = (registry::by_name(name, type_byte), registry::by_short(name, type_byte));
     let (found, other) = if side == Side::Write { (full, short) } else { (short, full) };
     if found != UNKNOWN {
-        // The general way looks into them: for what is elided, and for a policy nobody can meet.
+        // The general code inspects these: elided fields, and policies that cannot be met.
         let apart = [id::ELIDED, id::DISCLOSURE_OF, id::INVALIDATION_POLICY].contains(&found);
-        // On the wire `content` of an action is a full name.
+        // In a payload `content` of an action is a full name.
         let full_name =
             side == Side::Read && type_byte == ACTION && name == registry::field(id::CONTENT).short;
         return (!apart && !full_name && !registry::field(found).index_layer).then_some(found);
@@ -184,7 +183,7 @@ fn known(side: Side, name: &str, type_byte: u8) -> Option<u8> {
     let old = registry::aliases(type_byte).any(|alias| alias.old.contains(&name));
     (other == UNKNOWN && !old && !warn::warns_of(name, type_byte)).then_some(UNKNOWN)
 }
-/// What text is like.
+/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Word {
@@ -193,22 +192,22 @@ pub enum Word {
     Address,
 }
 
-/// What a value must be.
+/// The rule for a value.
 #[derive(Clone, Debug)]
 pub enum Rule {
-    /// This very text.
+    /// Exactly this text.
     Fixed(Box<str>),
     /// Text.
     Text(Word),
     /// One of these texts.
     OneOf(&'static [&'static str]),
-    /// One of these texts but the mode that asks for a scope, which is not there.
+    /// One of these texts, except the mode that needs a scope, since the scope is absent.
     Mode(&'static [&'static str]),
-    /// Text; one that is near to a listed one would be warned of.
+    /// Text; one that is close to a listed text would need a warning.
     Listed(&'static Field),
-    /// Text; an mg: relation is a known one.
+    /// Text; a relation that begins with mg: must be listed.
     Relation,
-    /// A listed type of observer that goes with this: whether there is an `observer_model`.
+    /// A listed type of observer that fits the presence of `observer_model`.
     Observer(bool),
     /// A bool.
     Bool,
@@ -216,42 +215,42 @@ pub enum Rule {
     False,
     /// Bytes.
     Bytes,
-    /// An integer within these; if the list is not empty, one of it.
+    /// An integer in this range; if the list is not empty, one of its integers.
     Int(f64, f64, &'static [i64]),
-    /// An integer of 64 bits, with sign.
+    /// A signed integer of 64 bits.
     Int64,
-    /// An integer of 8 bits.
+    /// An unsigned integer of 8 bits.
     UInt8,
-    /// A float within these; on writing an integer becomes one.
+    /// A float in this range; the writer converts an integer.
     Float(f64, f64),
-    /// A float or an integer within these.
+    /// A float or an integer in this range.
     Number(f64, f64),
-    /// Milliseconds since 1970 within these; on writing also RFC 3339.
+    /// Milliseconds since 1970 in this range; the writer also accepts RFC 3339.
     Datetime(f64, f64),
     /// A list of texts.
     Texts(Word),
-    /// Tags that declare no profile and warn of nothing.
+    /// Tags that declare no profile and need no warning.
     Tags,
-    /// Text, or a container that is checked and written in the general way.
+    /// Text, or a container that the general code checks and writes.
     Object,
-    /// Anything, which is written in the general way.
+    /// Any value; the general code writes it.
     Any,
-    /// A value that is checked and written in the general way.
+    /// A value that the general code checks and writes.
     General,
 }
 
 /// Whether a field may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
-    /// It may be null, which leaves it out.
+    /// It may be null, and is then left out.
     May,
-    /// It must be there.
+    /// It must be present.
     There,
-    /// It must be there, and neither an empty text nor an empty list.
+    /// It must be present, and be neither an empty text nor an empty list.
     Filled,
 }
 
-/// What a shape asks of its fields, while a plan is made.
+/// The requirements of a shape, while its plan is made.
 pub(super) struct Shape {
     grain_type: &'static GrainType,
     at: [Option<usize>; COUNT],
@@ -260,7 +259,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// None if a grain of this shape is never good, or if it has no plan.
+    /// None if the rules refuse every grain of this shape, or if it has no plan.
     pub fn new<'t>(
         grain_type: &'static GrainType,
         at: [Option<usize>; COUNT],

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading grains by plans: keys are compared as bytes, values are checked in place. Plans are learned
+//! Reads grains by plans: it compares keys as bytes and checks values in place. It learns plans
 //! from grains that the general decoder accepted.
 //!
-//! Row "verify, shape cache" of `make bench-stages`: 4.5 times as fast as row "read", the general way.
+//! Row "verify, shape cache" of `make bench-stages`: 4.5 times as fast as row "read", the general
+//! code.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -25,18 +26,18 @@ use crate::registry::id;
 use crate::value::{Value, View};
 use crate::{check, text, warn};
 
-/// Containers in a field's value stand one below the payload map.
+/// Containers in a field's value are one level below the payload map.
 const DEPTH: usize = 2;
 
-/// The values that a plan let pass last, as they are written. A value of the same bytes in the next
-/// grain is the same value, and need not be judged again: in a batch most are.
+/// The values that a plan accepted last, as encoded. The same bytes in the next grain are the same
+/// value and need no second check. Most values of a batch repeat.
 #[derive(Debug, Default)]
 pub struct Last<'p> {
     values: SmallVec<[&'p [u8]; 24]>,
     facts: Facts,
 }
 
-/// Whether the general way would take this payload under this header, and warn of nothing.
+/// Whether the general code would accept this payload under this header without a warning.
 pub fn takes<'p>(plan: &Plan, header: Header, payload: &'p [u8], last: &mut Last<'p>) -> bool {
     match header.encoding() {
         Encoding::Msgpack => walk::<Msgpack>(plan, header, payload, last),
@@ -70,8 +71,8 @@ fn walk<'p, W: Wire>(plan: &Plan, header: Header, payload: &'p [u8], last: &mut 
     (rest.is_empty() && header.check(&last.facts).is_ok()).then_some(())
 }
 
-/// Judges the value at the start of these bytes, notes what the header must say of it, and tells
-/// how long it is.
+/// Checks the value at the start of these bytes, notes the facts for the header, and returns its
+/// length.
 #[inline]
 fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -> Option<usize> {
     let mut cursor = Cursor::new(bytes);
@@ -107,14 +108,14 @@ fn judge<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -
     Some(cursor.at)
 }
 
-/// Text as the reader of the codec takes it.
+/// Checks text as the codec's reader does.
 #[inline]
 fn settled<'a>(cursor: &mut Cursor<'a>, len: usize) -> Option<&'a str> {
     let text = text::utf8(cursor.take(len).ok()?)?;
     text::check_nfc(text).is_ok().then_some(text)
 }
 
-/// A list of texts, each of which gives a level.
+/// A list of texts; each has a sensitivity.
 fn texts<W: Wire>(
     step: &Step,
     mut cursor: Cursor<'_>,
@@ -136,9 +137,9 @@ fn texts<W: Wire>(
     Some(cursor.at)
 }
 
-/// Any other container: read and checked in the general way, as one value.
+/// Any other container: the general code reads and checks it as one value.
 fn container<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Facts) -> Option<usize> {
-    // Its blocks have a rule of their own.
+    // Content blocks have their own rule.
     if !matches!(step.rule, Rule::Object | Rule::Any | Rule::General) || step.id == id::CONTENT_BLOCKS {
         return None;
     }
@@ -165,20 +166,20 @@ fn container<W: Wire>(step: &Step, type_byte: u8, bytes: &[u8], facts: &mut Fact
     }
     Some(len)
 }
-/// Plans that are held at once. One more takes the place of the oldest.
+/// The most plans in the cache. A further plan replaces the oldest.
 const PLANS: usize = 16;
-/// Plans that one reader learns in all: grains that never have the shape of another must not cost
-/// a plan each.
+/// The most plans that one reader learns. Grains that never share a shape must not cost a plan
+/// each.
 const LESSONS: usize = 64;
-/// The same for the plans of a thread, which live as long as it does.
+/// The same limit for the plans of a thread, which live as long as the thread.
 #[cfg(feature = "std")]
 const LESSONS_OF_THREAD: usize = 4096;
 
-/// Reads grains that lie side by side in memory.
+/// Reads many grains that are in memory at the same time.
 #[derive(Debug)]
 pub struct Reader<'p> {
     lanes: Vec<(Arc<Plan>, Last<'p>)>,
-    /// The one that took the last grain.
+    /// The index of the plan that accepted the last grain.
     at: usize,
     lessons: usize,
 }
@@ -190,7 +191,7 @@ impl Default for Reader<'_> {
 }
 
 impl<'p> Reader<'p> {
-    /// The plan that takes a blob, whose header was checked, if it is good; none says nothing.
+    /// The plan that accepts a blob with a checked header. None means only that no plan did.
     #[inline]
     pub fn takes(&mut self, header: Header, blob: &'p [u8]) -> Option<&Arc<Plan>> {
         if header.has(COMPRESSED) {
@@ -206,7 +207,7 @@ impl<'p> Reader<'p> {
         self.lanes.get(self.at).map(|(plan, _)| plan)
     }
 
-    /// Takes the shape of a grain that the general way has read.
+    /// Learns the shape of a grain that the general code has read.
     pub fn learn(&mut self, grain: &Decoded<'_>) {
         if self.lessons == 0 {
             return;
@@ -223,8 +224,8 @@ thread_local! {
     static HERE: RefCell<(Vec<Arc<Plan>>, usize)> = const { RefCell::new((Vec::new(), LESSONS_OF_THREAD)) };
 }
 
-/// As [`Reader::takes`], for a blob that comes alone: by the plans of this thread. They hold names
-/// of fields and nothing of what stood in them.
+/// Like [`Reader::takes`], for a single blob, by the plans of this thread. Plans hold names of
+/// fields, and no content.
 #[cfg(feature = "std")]
 pub fn takes_one(header: Header, blob: &[u8]) -> Option<Arc<Plan>> {
     if header.has(COMPRESSED) {
@@ -233,13 +234,13 @@ pub fn takes_one(header: Header, blob: &[u8]) -> Option<Arc<Plan>> {
     let payload = &blob[LEN..];
     HERE.with_borrow_mut(|(plans, _)| {
         let found = plans.iter().position(|plan| takes(plan, header, payload, &mut Last::default()))?;
-        // What comes often is found at once.
+        // Frequent shapes move to the front.
         plans.swap(0, found);
         plans.first().cloned()
     })
 }
 
-/// As [`Reader::learn`], for [`takes_one`].
+/// Like [`Reader::learn`], for [`takes_one`].
 #[cfg(feature = "std")]
 pub fn learn_one(grain: &Decoded<'_>) {
     HERE.with_borrow_mut(|(plans, lessons)| {
@@ -252,17 +253,17 @@ pub fn learn_one(grain: &Decoded<'_>) {
     });
 }
 
-/// Nothing is remembered where there are no threads.
+/// Without threads there is no cache.
 #[cfg(not(feature = "std"))]
 pub fn takes_one(_: Header, _: &[u8]) -> Option<Arc<Plan>> {
     None
 }
 
-/// As [`takes_one`].
+/// Like [`takes_one`].
 #[cfg(not(feature = "std"))]
 pub fn learn_one(_: &Decoded<'_>) {}
 
-/// Where a new plan stands.
+/// The index for a new plan.
 fn place<T>(held: &mut Vec<T>, new: T, lesson: usize) -> usize {
     if held.len() < PLANS {
         held.push(new);

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether one scalar passes its step: the same for what is written and what is read.
-//!
-//! Part of the rows that `read` and `write` name.
+//! Whether one scalar passes its step; `read` and `write` share the check.
 
 use crate::fields::Side;
 use crate::header::seconds;
@@ -12,9 +10,9 @@ use crate::{address, check, datetime, profiles, warn};
 use super::plan::Step;
 use super::plan::{Need, Rule, Word};
 
-/// Whether a scalar that is not null passes. Containers never do: their steps (`Texts`, `Tags`,
-/// `Object`, `Any`, `General`) are walked by the writer and the reader. That text is in NFC is
-/// theirs to see to as well.
+/// Whether a scalar other than null passes. Containers never pass here: the writer and the reader
+/// walk their steps (`Texts`, `Tags`, `Object`, `Any`, `General`). They also check that text is in
+/// NFC.
 #[inline]
 pub fn passes(step: &Step, view: &View<'_>, side: Side) -> bool {
     match (&step.rule, view) {
@@ -57,7 +55,7 @@ pub fn passes(step: &Step, view: &View<'_>, side: Side) -> bool {
     }
 }
 
-/// Whole seconds of a `created_at` that fits the header and is not warned of.
+/// The whole seconds of a `created_at` that fits the header and needs no warning.
 #[inline]
 pub fn created(ms: i64) -> Option<u32> {
     if warn::is_early(ms) { None } else { seconds(ms) }
@@ -73,10 +71,10 @@ pub fn is_word(word: Word, text: &str) -> bool {
     }
 }
 
-/// The sensitivity that a tag asks for; none for tags that declare a profile or could be warned of.
+/// The sensitivity that a tag requires; None for tags that declare a profile or need a warning.
 #[inline]
 pub fn tag_level(tag: &str) -> Option<u8> {
-    // Most tags are short and have no prefix: to look at their bytes is less than to set out a search.
+    // Most tags are short and have no prefix: comparing bytes is cheaper than starting a search.
     if !tag.bytes().any(|b| b == b':') {
         return Some(0);
     }
@@ -92,7 +90,7 @@ fn is_listed(field: &Field, text: &str) -> bool {
     field.listed.contains(&text) || warn::near_listed(field, text).is_none()
 }
 
-/// A listed type neither opens the enums, as a trigger does, nor is warned of.
+/// A listed type needs no warning, and does not open the enums as a trigger does.
 fn observer(model: bool, kind: &str) -> bool {
     let listed = crate::registry::field(id::OBSERVER_TYPE).listed.contains(&kind);
     listed && if model { kind != "human" } else { !warn::thinks(kind) }

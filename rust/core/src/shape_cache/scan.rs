@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A line of JSON read in place: no tree, and nothing allocated once the buffers have grown.
+//! Reads a JSON line in place, without a tree, and without an allocation once the buffers have
+//! grown.
 //!
-//! [`Scan`] accepts a line or declines it. What it accepts, [`crate::json::parse`] accepts with the
-//! same content; what it declines, be it malformed or only rare, is left to that.
-//!
-//! Part of the row that `json` names.
+//! [`Scan`] accepts a line or declines it. If it accepts a line, [`crate::json::parse`] accepts it
+//! with the same content. Declined lines, malformed or merely rare, go to `parse`.
 
 use super::json::Glue;
 use super::json::Line;
 
-/// Deeper lines are declined.
+/// It declines deeper lines.
 const DEPTH: usize = 32;
 
-/// A value, or the head of a container whose content follows it. An entry of a map is two: the key,
-/// which is a string, and the value.
+/// A value, or the head of a container whose content follows it. An entry of a map takes two slots:
+/// the key, which is a string, and the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Slot {
     Null,
@@ -22,18 +21,18 @@ pub(super) enum Slot {
     Float(f64),
     /// A place in the text.
     Str(u32, u32),
-    /// A place in what was unescaped.
+    /// A place in the unescaped text.
     Made(u32, u32),
-    /// How many items there are, and where the slots behind them begin.
+    /// The number of items, and the first slot after them.
     List(u32, u32),
-    /// How many entries there are, and where the slots behind them begin.
+    /// The number of entries, and the first slot after them.
     Map(u32, u32),
 }
 
-/// Where an entry of the line stands.
+/// The place of an entry of the line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The slot of its value; that of its key is the one before.
+    /// The slot of its value; the slot before it has the key.
     pub slot: u32,
     /// The value in the text.
     pub from: u32,
@@ -50,14 +49,15 @@ pub struct Scan {
 
 /// A line that was read.
 pub struct LineEnd {
-    /// Where the next one begins.
+    /// Where the next line begins.
     pub next: usize,
-    /// Whether its keys are those that were expected.
+    /// Whether its keys are the expected ones.
     pub(super) expected: bool,
 }
 
 impl Scan {
-    /// Reads the line that begins at `at`; `glue` is what stood between the values of one before.
+    /// Reads the line that begins at `at`. `glue` is the text between the values of an earlier
+    /// line.
     pub(super) fn line(&mut self, text: &str, at: usize, glue: Option<&Glue>) -> Option<LineEnd> {
         self.slots.clear();
         self.made.clear();
@@ -66,7 +66,7 @@ impl Scan {
         Reader { text, bytes: text.as_bytes(), scan: self }.line(at, glue)
     }
 
-    /// What was read of `text`.
+    /// The result of reading `text`.
     pub(super) fn read<'s>(&'s self, text: &'s str) -> Line<'s> {
         Line { slots: &self.slots, made: &self.made, places: &self.places, text }
     }
@@ -117,7 +117,7 @@ impl Reader<'_> {
         Some(end)
     }
 
-    /// Passes over blanks; a line feed ends the line.
+    /// Skips blanks; a line feed ends the line.
     #[inline]
     fn blank(&self, mut at: usize) -> usize {
         while let Some(b' ' | b'\t' | b'\r') = self.bytes.get(at) {
@@ -126,7 +126,7 @@ impl Reader<'_> {
         at
     }
 
-    /// Passes over one byte and the blanks around it.
+    /// Skips one byte and the blanks around it.
     #[inline]
     fn sign(&self, at: usize, sign: u8) -> Option<usize> {
         let at = self.blank(at);
@@ -168,7 +168,7 @@ impl Reader<'_> {
         }
         let made = self.scan.made.len();
         let end = unescape(self.text, from, to, &mut self.scan.made)?;
-        // No longer than the text, whose length fits.
+        // It is no longer than the text, whose length fits.
         self.scan.slots.push(Slot::Made(made as u32, self.scan.made.len() as u32));
         Some(end)
     }
@@ -198,7 +198,7 @@ impl Reader<'_> {
         if self.bytes.get(at) == Some(&b'}') { Some((at, 0)) } else { self.rest(at, 0, depth) }
     }
 
-    /// Reads entries, after `len` of them, and tells how many there are then.
+    /// Reads entries after the first `len`, and returns the new number of entries.
     fn rest(&mut self, mut at: usize, mut len: usize, depth: usize) -> Option<(usize, usize)> {
         loop {
             at = self.key(at)?;
@@ -209,7 +209,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The slot in which a container will say what it is.
+    /// Reserves the slot for a container's head.
     fn head(&mut self, depth: usize) -> Option<usize> {
         self.scan.slots.push(Slot::Null);
         (depth <= DEPTH).then_some(self.scan.slots.len() - 1)
@@ -222,7 +222,7 @@ impl Reader<'_> {
         self.scan.slots[head] = slot;
         let at = self.blank(at);
         let bytes = len == 1 && sign == b'}' && self.scan.read(self.text).str(head + 1) == "$bytes";
-        // A map of this one key stands for bytes.
+        // A map with only this key encodes bytes.
         (!bytes && self.bytes.get(at) == Some(&sign)).then_some(at + 1)
     }
 
@@ -236,17 +236,17 @@ impl Reader<'_> {
         self.sign(end, b':')
     }
 }
-/// A scalar's end in the text, behind it, and what it says.
+/// The end of a scalar in the text, and its value.
 pub(super) type Read<T> = Option<(T, usize)>;
 
-/// A number as a grain holds it.
+/// A number in the form of a grain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Number {
     Int(i64),
     Float(f64),
 }
 
-/// Where a string ends, or needs a closer look: the first quote, backslash or control character.
+/// The place of the first quote, backslash or control character.
 #[inline]
 pub(super) fn stop(bytes: &[u8], from: usize) -> Option<usize> {
     let (chunks, tail) = bytes.get(from..)?.as_chunks::<16>();
@@ -261,13 +261,14 @@ pub(super) fn stop(bytes: &[u8], from: usize) -> Option<usize> {
     Some(at + tail.iter().position(|b| stops(*b))?)
 }
 
-/// Without a branch, so that many bytes can be asked at once.
+/// It has no branch, so that the compiler can test many bytes at once.
 #[inline]
 fn stops(byte: u8) -> bool {
     (byte == b'"') | (byte == b'\\') | (byte < 0x20)
 }
 
-/// A byte that is not zero for each that stops: a loop that a compiler makes one step.
+/// A byte that is not zero for each byte that stops the scan. The compiler turns the loop into one
+/// step.
 #[inline]
 fn hits(chunk: &[u8; 16]) -> u128 {
     let mut hits = [0; 16];
@@ -277,7 +278,7 @@ fn hits(chunk: &[u8; 16]) -> u128 {
     u128::from_le_bytes(hits)
 }
 
-/// Appends the string whose first escape stands at `at`, and tells where its quote ends.
+/// Appends the string whose first escape is at `at`, and returns the place of its closing quote.
 pub(super) fn unescape(text: &str, from: usize, mut at: usize, out: &mut String) -> Option<usize> {
     let (bytes, mut plain) = (text.as_bytes(), from);
     loop {
@@ -307,7 +308,7 @@ pub(super) fn unescape(text: &str, from: usize, mut at: usize, out: &mut String)
     }
 }
 
-/// The character whose four digits, or whose pair of surrogates, stand at `at`.
+/// The character of the four digits, or of the pair of surrogates, at `at`.
 fn code_point(bytes: &[u8], at: usize) -> Read<char> {
     let unit = unit(bytes, at)?;
     if !(0xd800..0xdc00).contains(&unit) {
@@ -323,20 +324,20 @@ fn unit(bytes: &[u8], at: usize) -> Option<u32> {
     digits.iter().try_fold(0, |all, digit| Some(all << 4 | char::from(*digit).to_digit(16)?))
 }
 
-/// Powers of ten that a float64 holds exactly.
+/// The powers of ten that are exact as a float64.
 const POWERS: [f64; 23] = [
     1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18,
     1e19, 1e20, 1e21, 1e22,
 ];
-/// Digits that a u64 surely holds, and an i64 too.
+/// The number of digits that always fit into a u64, and into an i64.
 const DIGITS: usize = 18;
 /// Integers up to here are exact as a float64.
 const EXACT: u64 = 1 << 53;
-/// Longer numbers are declined.
+/// It declines longer numbers.
 const LONGEST: usize = 256;
 
-/// Reads the number at `at`. Integers of more digits than are sure to fit are declined, and so are
-/// floats that are not finite.
+/// Reads the number at `at`. It declines integers with more digits than always fit, and floats that
+/// are not finite.
 #[inline]
 pub(super) fn number(text: &str, at: usize) -> Read<Number> {
     let bytes = text.as_bytes();
@@ -369,7 +370,7 @@ pub(super) fn number(text: &str, at: usize) -> Read<Number> {
     Some((Number::Float(float), stop))
 }
 
-/// Reads at least one digit, going on from `value`; it wraps where there are too many.
+/// Reads at least one digit and continues from `value`, which wraps on overflow.
 #[inline]
 fn digits(bytes: &[u8], from: usize, mut value: u64) -> Read<u64> {
     let mut at = from;

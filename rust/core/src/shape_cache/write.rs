@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Writing grains by plans: each value is checked and written in one pass. A cache finds the plan by
+//! Writes grains by plans: it checks and writes each value in one pass. A cache finds the plan by
 //! the shape of the grain.
 //!
-//! Row "encode: msgpack, shape cache" of `make bench-stages`: 5.6 times as fast as "encode: msgpack".
+//! Row "encode: msgpack, shape cache" of `make bench-stages`: 5.6 times as fast as "encode:
+//! msgpack".
 
 use alloc::vec::Vec;
 
@@ -22,8 +23,8 @@ use crate::registry::id;
 use crate::value::{Node, View};
 use crate::{Code, Error, check, encode, text, validate, warn};
 
-/// Appends the blob of a grain whose values stand in the order of the plan's names. On false the
-/// grain was declined, and `out` is as it was.
+/// Appends the blob of a grain whose values are in the order of the plan's names. False if it
+/// declines the grain; `out` is then unchanged.
 #[inline]
 pub fn write<N: Node>(plan: &Plan, nodes: &[N], options: &Options, out: &mut Vec<u8>) -> bool {
     if !takes(plan, options) || nodes.len() != plan.names.len() {
@@ -41,7 +42,7 @@ pub fn write<N: Node>(plan: &Plan, nodes: &[N], options: &Options, out: &mut Vec
     false
 }
 
-/// Whether grains of this shape can be written with these options.
+/// Whether these options allow grains of this shape.
 fn takes(plan: &Plan, options: &Options) -> bool {
     let profile = options.profile;
     plan.side == Side::Write
@@ -51,7 +52,7 @@ fn takes(plan: &Plan, options: &Options) -> bool {
         && (!profile.lightweight || plan.lightweight)
 }
 
-/// Depth of the lists that are written here.
+/// The depth of the lists that this module writes.
 const LISTS: usize = 2;
 
 fn blob<W: Wire, N: Node>(plan: &Plan, nodes: &[N], options: &Options, out: &mut Vec<u8>) -> Option<()> {
@@ -162,11 +163,11 @@ impl Writer<'_> {
         }
     }
 
-    /// Checks and writes one value in the general way.
+    /// Checks and writes one value by the general code.
     fn general<W: Wire, N: Node>(&self, step: &Step, node: &N, out: &mut Vec<u8>) -> Option<()> {
         let grain_type = Some(self.plan.grain_type);
         if let Some(field) = step.field {
-            // Observers that open the enums are declined.
+            // It declines observers that open the enums.
             let around = Around { side: Side::Write, type_byte: self.plan.grain_type.byte, open: false };
             validate::value(step.id, field, node, around).ok()?;
             if warn::inner(step.id, node).ok()?.is_some() {
@@ -205,12 +206,12 @@ fn texts<W: Wire, N: Node>(node: &N, out: &mut Vec<u8>, mut good: impl FnMut(&st
     });
     (walked.is_ok() && all && seen == len).then_some(())
 }
-/// Shapes that are held at once. More of them in turn are no batch of a kind.
+/// The most shapes in the cache. A batch with more shapes in turn gains nothing from it.
 const SHAPES: usize = 8;
-/// After so many misses in a row without gain, one more shape is looked at.
+/// The most misses in a row before the cache learns another shape.
 const MOST_PATIENCE: u32 = 126;
 
-/// The plans of the shapes seen last; `K` is what the caller knows a shape's keys by.
+/// The plans of the latest shapes. By `K` the caller recognizes a shape's keys.
 #[derive(Debug)]
 pub struct Cache<K> {
     held: Vec<Held<K>>,
@@ -234,7 +235,7 @@ impl<K> Default for Cache<K> {
 }
 
 impl<K> Cache<K> {
-    /// The plan of the shape that is the same as the caller's.
+    /// The plan of the shape that `same` accepts.
     #[inline]
     pub fn find(&mut self, same: impl Fn(&K, &Plan) -> bool) -> Option<&Plan> {
         let count = self.held.len();
@@ -247,14 +248,14 @@ impl<K> Cache<K> {
         Some(&held.plan)
     }
 
-    /// The keys of the shape found last, which most often is the next one too.
+    /// The keys of the last shape, which most often is the next one too.
     #[inline]
     pub fn expected(&self) -> Option<&K> {
         self.held.get(self.last).map(|held| &held.keys)
     }
 
-    /// Whether a shape that was not found is worth making a plan of. Where shapes do not come
-    /// again, most are not.
+    /// Whether to learn a plan for an unknown shape. If shapes rarely repeat, the answer is mostly
+    /// no.
     pub fn is_worth_learning(&mut self) -> bool {
         self.misses += 1;
         if self.misses <= self.patience {
@@ -264,7 +265,7 @@ impl<K> Cache<K> {
         true
     }
 
-    /// Holds what was learnt, if there was something, in the place of the oldest.
+    /// Stores a plan, if there is one, in place of the oldest.
     pub fn hold(&mut self, keys: K, plan: Option<Plan>) {
         let gain = match plan {
             None => false,
@@ -279,16 +280,16 @@ impl<K> Cache<K> {
                 out.used
             }
         };
-        // Odd distances, so that shapes in turn are all looked at.
+        // Odd distances, so that the cache tries all of several alternating shapes.
         self.patience = if gain { 0 } else { MOST_PATIENCE.min(2 * self.patience + 2) };
     }
 
-    /// How many plans are held.
+    /// The number of plans in the cache.
     pub fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Whether none is held.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }
@@ -299,14 +300,14 @@ impl<K> Cache<K> {
 pub struct ShapeCache(Cache<()>);
 
 impl ShapeCache {
-    /// Appends the blob of a grain; on false it was declined, and `out` is as it was.
+    /// Appends the blob of a grain. False if it declines the grain; `out` is then unchanged.
     pub fn encode<N: Node>(&mut self, node: &N, options: &Options, out: &mut Vec<u8>) -> bool {
         let mut keys: SmallVec<[N::Key; 24]> = SmallVec::new();
         let mut nodes: SmallVec<[N; 24]> = SmallVec::new();
         let walked = node.each_entry(&mut |key, value| {
             keys.push(key);
             nodes.push(value);
-            // What is too large for any plan is not gathered.
+            // A grain with too many keys has no plan.
             if keys.len() <= Plan::MAX_KEYS { Ok(()) } else { Err(Error::new(Code::TooLarge, "no shape")) }
         });
         if walked.is_err() || !matches!(node.view(), Ok(View::Map)) {
@@ -330,7 +331,7 @@ impl ShapeCache {
         written
     }
 
-    /// How many plans are held.
+    /// The number of plans in the cache.
     pub fn plans(&self) -> usize {
         self.0.len()
     }
