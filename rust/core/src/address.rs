@@ -101,7 +101,7 @@ const PAIRS: [[u8; 2]; 256] = {
 /// `ERR_HASH_LENGTH`, `ERR_HASH_FORMAT` (upper case is refused too).
 pub fn parse(text: &str) -> Result<Digest> {
     if text.chars().count() != 64 {
-        return Err(Error::new(Code::HashLength, "not the length of a content address")
+        return Err(Error::new(Code::HashLength, "an address of the wrong length")
             .expected("64 characters")
             .found(text.chars().count().to_string()));
     }
@@ -110,7 +110,7 @@ pub fn parse(text: &str) -> Result<Digest> {
         b'a'..=b'f' => Some(c - b'a' + 10),
         _ => None,
     };
-    let wrong = || Error::new(Code::HashFormat, "not a content address").expected("digits 0-9 and a-f");
+    let wrong = || Error::new(Code::HashFormat, "not an address").expected("digits 0-9 and a-f");
     if text.len() != 64 {
         return Err(wrong());
     }

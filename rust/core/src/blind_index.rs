@@ -81,7 +81,7 @@ pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
 
 fn of_grain(grain: &PlainGrain<'_>, hmac: &Hmac) -> Result<Blind> {
     if Header::read(extent::inner(grain.blob)?)?.has(ENCRYPTED) {
-        return Err(Error::new(Code::Key, "the grain is sealed, and there is no key to open it").at(1));
+        return Err(Error::new(Code::Key, "the grain is encrypted, and there is no key to decrypt it").at(1));
     }
     let mut terms: Vec<Key> = Vec::with_capacity(grain.words.len() + TERMS);
     let place = rows(grain.blob, &[0; 32], 0, |term| terms.push(term))?;
@@ -157,7 +157,7 @@ pub fn place_blocks(places: &[u8]) -> Result<Vec<u8>> {
 pub fn mask_times(places: &[u8], stream: &[u8]) -> Result<Vec<u8>> {
     let mut masked = places.to_vec();
     if stream.len() != places.len() {
-        return Err(Error::new(Code::Corrupt, "not a block to each place"));
+        return Err(Error::new(Code::Corrupt, "the numbers of blocks and places differ"));
     }
     for (i, mask) in whole(stream)?.iter().enumerate() {
         let time = &mut masked[i * VALUE..][..TIME];
@@ -171,7 +171,8 @@ fn whole(places: &[u8]) -> Result<&[[u8; VALUE]]> {
     if rest.is_empty() {
         return Ok(places);
     }
-    Err(Error::new(Code::Corrupt, "not whole places").expected(format!("{VALUE} bytes each")))
+    Err(Error::new(Code::Corrupt, "the length is not a multiple of a place's 16 bytes")
+        .expected(format!("{VALUE} bytes each")))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::{Code, Error, Result, batch, extent, sha256_lanes};
 ///
 /// # Errors `ERR_CORRUPT` if these are not the sizes of the grains.
 pub fn split<'b>(bytes: &'b [u8], sizes: &[u8]) -> Result<Vec<&'b [u8]>> {
-    let wrong = || Error::new(Code::Corrupt, "not the sizes of these grains");
+    let wrong = || Error::new(Code::Corrupt, "the sizes do not match the grains");
     let (sizes, rest) = sizes.as_chunks();
     let mut left = bytes;
     let mut grains = Vec::with_capacity(sizes.len());

@@ -235,7 +235,7 @@ fn citation<N: Node>(node: &N) -> Result<()> {
         let Some(i) = CITATION.iter().position(|name| *name == key.as_ref()) else { return Ok(()) };
         match value.view()? {
             View::Null => return Ok(()),
-            View::Str("") => Err(Error::new(Code::Empty, "a citation without its text")),
+            View::Str("") => Err(Error::new(Code::Empty, "the text of a citation is empty")),
             View::Str(_) => Ok(()),
             view => Err(wrong_kind(&view, "a string")),
         }

@@ -62,7 +62,7 @@ pub fn decompress(frame: &[u8], max: usize) -> Result<Cow<'_, [u8]>> {
         return Err(Error::new(Code::Corrupt, "the compressed payload is not a zstd frame").at(0));
     }
     let too_large = |found: String| {
-        Error::new(Code::TooLarge, "the payload unpacks to more than a grain may have")
+        Error::new(Code::TooLarge, "the unpacked payload is too large for a grain")
             .expected(format!("at most {max} bytes"))
             .found(found)
             .at(0)

@@ -68,18 +68,18 @@ pub fn open(blob: &[u8]) -> Result<Opened<'_>> {
 fn open_within(blob: &[u8], profile: Profile) -> Result<Opened<'_>> {
     let header = Header::read(blob)?;
     if blob.len() > profile.max_size {
-        return Err(Error::new(Code::TooLarge, "larger than a grain may be")
+        return Err(Error::new(Code::TooLarge, "the grain is too large")
             .expected(format!("at most {} bytes", profile.max_size))
             .found(blob.len().to_string()));
     }
     if header.type_byte == 0 {
-        return Err(Error::new(Code::UnknownType, "type byte 0 means nothing").expected("1 to 255").at(2));
+        return Err(Error::new(Code::UnknownType, "type byte 0 is not a type").expected("1 to 255").at(2));
     }
     if header.has(SIGNED) {
         return Err(Error::new(Code::SignedMismatch, "the signed bit is set, but there is no envelope").at(1));
     }
     if header.has(ENCRYPTED) {
-        return Err(Error::new(Code::Key, "the grain is sealed, and there is no key to open it").at(1));
+        return Err(Error::new(Code::Key, "the grain is encrypted, and there is no key to decrypt it").at(1));
     }
     Ok((header, payload_within(header, blob, profile)?))
 }

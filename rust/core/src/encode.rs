@@ -119,7 +119,7 @@ pub fn encode_into<N: Node>(
 
 fn append<N: Node>(node: &N, options: &Options, out: &mut Vec<u8>, warnings: &mut Vec<String>) -> Result<()> {
     if options.type_byte == Some(0) {
-        return Err(Error::new(Code::UnknownType, "type byte 0 means nothing").expected("1 to 255"));
+        return Err(Error::new(Code::UnknownType, "type byte 0 is not a type").expected("1 to 255"));
     }
     let mut fields = gather(node, options.type_byte)?;
     let facts = validate::validate(&mut fields, options.profile, warnings)?;
@@ -146,7 +146,7 @@ fn check_size(size: usize, profile: Profile) -> Result<()> {
     if size <= profile.max_size {
         return Ok(());
     }
-    Err(Error::new(Code::TooLarge, "larger than a grain may be")
+    Err(Error::new(Code::TooLarge, "the grain is too large")
         .expected(format!("at most {} bytes", profile.max_size))
         .found(format!("{size} or more")))
 }

@@ -108,7 +108,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
     fn claim(&mut self, id: u8, position: usize) -> Result<()> {
         let at = &mut self.at[usize::from(id)];
         if *at != 0 {
-            return Err(Error::new(Code::Corrupt, "a field stands twice").in_key(registry::field(id).name));
+            return Err(Error::new(Code::Corrupt, "the field occurs twice").in_key(registry::field(id).name));
         }
         // Only a grain that is far too large has more positions than u16.
         *at = u16::try_from(position + 1).map_err(|_| Error::new(Code::TooLarge, "too many fields"))?;
@@ -165,7 +165,7 @@ impl<K: AsRef<str>, N: Node> Fields<K, N> {
                     .found(shown(name)),
             )),
             (Some(named), Some(byte)) if named.grain_type.byte != byte => Err(entry.place(
-                Error::new(Code::Corrupt, "the type byte says another type")
+                Error::new(Code::Corrupt, "the type byte does not match the field type")
                     .expected(format!("byte {:02x}", named.grain_type.byte))
                     .found(format!("{byte:02x}")),
             )),
@@ -250,7 +250,7 @@ fn unknown_type(name: &str) -> String {
 /// `ERR_NOT_MAP`, and those of names and types.
 pub fn gather<N: Node>(node: &N, type_byte: Option<u8>) -> Result<Fields<N::Key, N>> {
     if !matches!(node.view()?, View::Map) {
-        return Err(Error::new(Code::NotMap, "a grain is a map of fields").found(node.view()?.kind()));
+        return Err(Error::new(Code::NotMap, "a grain must be a map of fields").found(node.view()?.kind()));
     }
     let mut fields = Fields::new(Side::Write);
     node.each_entry(&mut |key, value| {
@@ -272,7 +272,7 @@ pub fn gather<N: Node>(node: &N, type_byte: Option<u8>) -> Result<Fields<N::Key,
 /// The error for a value of the wrong kind.
 #[cold]
 pub fn wrong_kind(view: &View<'_>, expected: &'static str) -> Error {
-    Error::new(Code::Schema, "a value of the wrong kind").expected(expected).found(view.kind())
+    Error::new(Code::Schema, "the value is of the wrong kind").expected(expected).found(view.kind())
 }
 
 #[cold]

@@ -370,7 +370,7 @@ pub fn measure(codec: Codec, bytes: &[u8]) -> Result<Option<(usize, usize)>> {
     };
     let size = size.ok_or_else(|| broken("the frame does not state its content size"))?;
     if size > MAX_FRAME {
-        return Err(Error::new(Code::TooLarge, "a frame unpacks to more than a reader holds")
+        return Err(Error::new(Code::TooLarge, "the frame unpacks to more than the limit")
             .expected(format!("at most {MAX_FRAME} bytes"))
             .found(size.to_string()));
     }

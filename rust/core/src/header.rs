@@ -60,7 +60,7 @@ impl Header {
     /// `ERR_TOO_SHORT`, `ERR_VERSION`.
     pub fn read(blob: &[u8]) -> Result<Header> {
         if blob.len() < MIN_BLOB {
-            return Err(Error::new(Code::TooShort, "too short for a grain")
+            return Err(Error::new(Code::TooShort, "the blob is too short")
                 .expected(format!("at least {MIN_BLOB} bytes"))
                 .found(format!("{}", blob.len())));
         }
@@ -116,16 +116,19 @@ impl Header {
             return Err(Error::new(Code::Corrupt, "the reference bits do not match the payload").at(AT_FLAGS));
         }
         if self.sensitivity() < facts.sensitivity {
-            return Err(Error::new(Code::SensitivityMismatch, "the header says less than the tags ask for")
-                .expected(format!("sensitivity {} or more", facts.sensitivity))
-                .found(self.sensitivity().to_string())
-                .at(AT_FLAGS));
+            return Err(Error::new(
+                Code::SensitivityMismatch,
+                "the header has a lower sensitivity than the tags require",
+            )
+            .expected(format!("sensitivity {} or more", facts.sensitivity))
+            .found(self.sensitivity().to_string())
+            .at(AT_FLAGS));
         }
         // Other writers hash an absent namespace as "" or as "shared". Spec: OMS §3.3
         let absent = facts.ns_hash == 0 && facts.no_namespace;
         let others = || [ns_hash(""), ns_hash("shared")];
         if self.ns_hash != facts.ns_hash && !(absent && others().contains(&self.ns_hash)) {
-            return Err(Error::new(Code::Corrupt, "ns_hash is not that of the namespace")
+            return Err(Error::new(Code::Corrupt, "ns_hash does not match the namespace")
                 .expected(format!("{:04x}", facts.ns_hash))
                 .found(format!("{:04x}", self.ns_hash))
                 .at(AT_NS_HASH));

@@ -289,7 +289,7 @@ fn each_once(mut texts: Texts<'_>, visit: impl FnMut(&str)) {
 /// # Errors
 /// `ERR_SCHEMA` for an unknown kind of term.
 pub fn kind(name: &str) -> Result<Kind> {
-    Kind::named(name).ok_or_else(|| Error::new(Code::Schema, "no such kind of term"))
+    Kind::named(name).ok_or_else(|| Error::new(Code::Schema, "the kind of term is unknown"))
 }
 
 // The origin of a grain: the side channel of what was read from a document of another format.

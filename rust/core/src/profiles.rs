@@ -103,9 +103,8 @@ pub fn check<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, tags: &Tags, elided:
         None => license == *known,
     });
     if open {
-        return Err(
-            Error::new(Code::Schema, "a health record does not carry an open licence").in_key("license")
-        );
+        return Err(Error::new(Code::Schema, "an open licence is not allowed for health information")
+            .in_key("license"));
     }
     Ok(())
 }

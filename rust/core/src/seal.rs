@@ -38,7 +38,7 @@ pub struct How {
 pub fn header(blob: &[u8], how: How) -> Result<(Header, usize)> {
     let plain = plain_header(blob)?;
     if plain.has(ENCRYPTED) {
-        return Err(Error::new(Code::Unsupported, "the grain is sealed already").at(1));
+        return Err(Error::new(Code::Unsupported, "the grain is already encrypted").at(1));
     }
     let by_payload = !how.whole && blob[0] == VERSION && remade(plain, &blob[LEN..])? == plain;
     let start = if by_payload { LEN } else { 0 };
@@ -57,7 +57,7 @@ pub fn before(outer: Header, inner: &[u8]) -> Result<Vec<u8>> {
     let plain = if whole { plain_header(inner)? } else { remade(outer, inner)? };
     let is = |hidden| self::outer(plain, How { whole, hidden, signed: outer.has(SIGNED) }) == outer;
     if plain.has(ENCRYPTED) || !(is(true) || is(false)) {
-        return Err(Error::new(Code::Corrupt, "the grain inside is not the one that the header says").at(1));
+        return Err(Error::new(Code::Corrupt, "the encrypted grain does not match the header").at(1));
     }
     Ok(if whole { Vec::new() } else { plain.to_bytes().to_vec() })
 }
@@ -90,7 +90,7 @@ fn plain_header(bytes: &[u8]) -> Result<Header> {
     };
     let header = Header::read(blob)?;
     if header.has(SIGNED) != enveloped {
-        return Err(Error::new(Code::SignedMismatch, "signed bit and envelope do not go together").at(1));
+        return Err(Error::new(Code::SignedMismatch, "the signed bit does not match the envelope").at(1));
     }
     Ok(header)
 }

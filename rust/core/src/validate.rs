@@ -26,7 +26,7 @@ pub fn validate<K: AsRef<str>, N: Node>(
     for entry in &fields.entries {
         if entry.field.is_some_and(|f| f.index_layer) {
             return Err(
-                entry.place(Error::new(Code::Schema, "a field of the index layer is never in a blob"))
+                entry.place(Error::new(Code::Schema, "a field of the index layer is not allowed in a grain"))
             );
         }
     }
@@ -188,7 +188,7 @@ impl<K: AsRef<str>, N: Node> Rules<'_, K, N> {
         let human = self.fields.text(id::OBSERVER_TYPE)? == Some("human");
         match self.fields.get(id::OBSERVER_MODEL) {
             Some(entry) if human => {
-                Err(entry.place(Error::new(Code::Schema, "a human observer has no observer_model")))
+                Err(entry.place(Error::new(Code::Schema, "a human observer must not have an observer_model")))
             }
             _ => Ok(()),
         }
@@ -266,7 +266,7 @@ fn elided<K: AsRef<str>, N: Node>(fields: &Fields<K, N>) -> Result<Vec<u8>> {
             }
             if let View::Str(text) = value.view()? {
                 let hex = text.strip_prefix("sha256:").ok_or_else(|| {
-                    Error::new(Code::HashFormat, "not a hash of an elided value")
+                    Error::new(Code::HashFormat, "not the hash of an elided value")
                         .expected("sha256: and 64 hex digits")
                         .in_key(name)
                 })?;
@@ -301,7 +301,7 @@ fn lightweight<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, grain_type: &Grain
     match fields.entries.iter().find(|e| !carries(e.id) || refused(&e.id)) {
         None => Ok(()),
         Some(entry) => Err(entry.place(
-            Error::new(Code::Schema, "a lightweight grain does not carry this field").expected(
+            Error::new(Code::Schema, "a lightweight grain must not have this field").expected(
                 "type, subject, relation, object, confidence, created_at, namespace, and what the type requires",
             ),
         )),

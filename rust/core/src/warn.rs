@@ -164,7 +164,7 @@ pub fn collect<K: AsRef<str>, N: Node>(
         && relation.starts_with("mg:")
         && !MG_RELATIONS.contains(&relation)
     {
-        warnings.push("relation: not one of the mg: relations".to_owned());
+        warnings.push("relation: an unknown mg: relation".to_owned());
     }
     if fields.type_byte == OBSERVATION {
         observer(fields, warnings)?;
@@ -172,8 +172,9 @@ pub fn collect<K: AsRef<str>, N: Node>(
     if let Some(entry) = fields.get(id::CREATED_AT)
         && millis(&entry.node.view()?).is_ok_and(is_early)
     {
-        warnings
-            .push("created_at: a time before March 1973; were seconds given for milliseconds?".to_owned());
+        warnings.push(
+            "created_at: a time before March 1973; is it in seconds instead of milliseconds?".to_owned(),
+        );
     }
     if let Some(entry) = fields.get(id::INVALIDATION_POLICY) {
         policy(&entry.node, warnings)?;
@@ -214,7 +215,7 @@ fn policy<N: Node>(node: &N, warnings: &mut Vec<String>) -> Result<()> {
             named.len()
         )),
         "locked" if !named.is_empty() => warnings.push(
-            "invalidation_policy: a locked grain lets nobody through, so its authorized list is never used"
+            "invalidation_policy: a locked grain allows no change, so its authorized list has no effect"
                 .to_owned(),
         ),
         _ => {}
@@ -232,7 +233,7 @@ fn observer<K: AsRef<str>, N: Node>(fields: &Fields<K, N>, warnings: &mut Vec<St
         warnings.push(format!("observer_model is missing for an observer of type {kind:?}"));
     }
     if !listed.contains(&kind) && !kind.contains(':') {
-        warnings.push("observer_type: a custom type wants a prefix, such as \"lab:spectrometer\"".to_owned());
+        warnings.push("observer_type: a custom type needs a prefix, such as \"lab:spectrometer\"".to_owned());
     }
     Ok(())
 }
@@ -247,7 +248,7 @@ pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
             let named = |key: &str, view: View<'_>| {
                 key == "name" && matches!(view, View::Str(name) if !name.is_empty())
             };
-            Ok((!any(node, named)?).then_some("owner: a legal entity has a name"))
+            Ok((!any(node, named)?).then_some("owner: the name is missing"))
         }
         (id::PROVENANCE_CHAIN, View::List) => {
             let mut good = true;
@@ -263,13 +264,14 @@ pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
                 Ok(())
             })?;
             Ok((!good)
-                .then_some("provenance_chain: a step has source_hash (an address), method and weight 0..1"))
+                .then_some("provenance_chain: each step needs source_hash (an address) and method; weight is from 0 to 1"))
         }
         (id::TOKEN_USAGE, View::Map) => {
             let wrong = |key: &str, view: View<'_>| {
                 key.ends_with("_tokens") && !matches!(view, View::Int(0..) | View::UInt(_) | View::Null)
             };
-            Ok(any(node, wrong)?.then_some("token_usage: a number of tokens is a whole number from 0 on"))
+            Ok(any(node, wrong)?
+                .then_some("token_usage: a number of tokens must be a whole number, 0 or more"))
         }
         (id::CONTENT_REFS | id::DERIVED_FROM, View::List) => {
             let mut good = true;
@@ -280,7 +282,7 @@ pub(crate) fn inner<N: Node>(id: u8, node: &N) -> Result<Option<&'static str>> {
                 Ok(())
             })?;
             Ok((!good).then_some(
-                "a citation has a citation_type and a citation_role of OMS, retrieved_at in ms, content_hash as text",
+                "a citation needs a citation_type and a citation_role of OMS, retrieved_at in ms, content_hash as text",
             ))
         }
         _ => Ok(None),

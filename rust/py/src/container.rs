@@ -89,7 +89,7 @@ impl FramePacker {
 }
 
 fn ended() -> Error {
-    Error::new(Code::Unsupported, "the frame is ended")
+    Error::new(Code::Unsupported, "the frame is already complete")
 }
 
 /// A frame of any size, unpacked piece by piece from a mapped file.
@@ -131,7 +131,7 @@ fn unread(py: Python<'_>, error: io::Error) -> PyErr {
     match error.kind() {
         io::ErrorKind::OutOfMemory => raise(
             py,
-            &Error::new(Code::TooLarge, "the frame asks for a larger window than a reader holds")
+            &Error::new(Code::TooLarge, "the window of the frame is larger than the limit")
                 .expected(format!("at most {} bytes", frames::MAX_WINDOW)),
         ),
         _ => raise(py, &Error::new(Code::Corrupt, "a broken frame")),

@@ -120,9 +120,9 @@ fn changed() -> Error {
 
 #[inline]
 fn string<'a>(text: &'a Bound<'_, PyString>) -> Result<View<'a>> {
-    text.to_str()
-        .map(View::Str)
-        .map_err(|_| Error::new(Code::Schema, "a string holds a lone surrogate").expected("Unicode text"))
+    text.to_str().map(View::Str).map_err(|_| {
+        Error::new(Code::Schema, "the string contains a lone surrogate").expected("Unicode text")
+    })
 }
 
 #[inline]
@@ -175,7 +175,7 @@ fn rare<'a>(any: &'a Bound<'_, PyAny>) -> Result<View<'a>> {
         Err(failed) => return Err(unreadable(py, "an integer", failed)),
     }
     let kind = any.get_type().name().map(|name| name.to_string()).unwrap_or_default();
-    Err(Error::new(Code::Schema, "a value that a grain cannot hold")
+    Err(Error::new(Code::Schema, "a grain cannot contain this value")
         .expected("a string, number, bool, bytes, list, dict, None, or in a datetime field a datetime")
         .found(format!("a {kind}")))
 }
@@ -189,8 +189,9 @@ fn instant(any: &Bound<'_, PyAny>) -> Result<Option<i64>> {
     }
     let offset = any.call_method0(intern!(py, "utcoffset")).map_err(|e| unreadable(py, "a datetime", e))?;
     if offset.is_none() {
-        return Err(Error::new(Code::Schema, "a naive datetime names no point in time")
-            .expected("a datetime with a time zone"));
+        return Err(
+            Error::new(Code::Schema, "the datetime has no time zone").expected("a datetime with a time zone")
+        );
     }
     let floored = any
         .sub(times.epoch.bind(py))

@@ -106,7 +106,7 @@ impl Outline {
             let rows = given.into_iter().map(|one| Ok(outline.row(one)?.1));
             let rows = rows.collect::<PyResult<_>>()?;
             let shape = outline.places.get(&name).and_then(|at| outline.shapes.get_mut(*at));
-            shape.ok_or_else(|| PyValueError::new_err("no such shape"))?.others = Some(rows);
+            shape.ok_or_else(|| PyValueError::new_err("the shape is unknown"))?.others = Some(rows);
         }
         Ok(outline)
     }
@@ -128,7 +128,7 @@ impl Outline {
             "int" => Kind::Int,
             "object" => Kind::Object,
             "array" => Kind::Array,
-            _ => return Err(PyValueError::new_err("no kind of field")),
+            _ => return Err(PyValueError::new_err("the kind of field is unknown")),
         };
         let of = match of.as_deref() {
             None => Of::Anything,

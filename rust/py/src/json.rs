@@ -53,7 +53,7 @@ pub fn parse_json<'py>(
         Err(Stop::Unclear) => {
             // `value` only finds that something is wrong; this finds what and where.
             let refused = jcs::of_value(&value, without, depth, &mut || Ok(())).err();
-            let error = refused.unwrap_or_else(|| Error::new(Code::Format, "not JSON of a certain meaning"));
+            let error = refused.unwrap_or_else(|| Error::new(Code::Format, "the JSON is ambiguous"));
             return Err(raise(py, &error));
         }
     };

@@ -28,7 +28,7 @@ pub fn term<'py>(
 }
 
 fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result<Key, Error> {
-    let not_text = || Error::new(Code::Schema, "this term is a string");
+    let not_text = || Error::new(Code::Schema, "the term must be a string");
     Ok(match index_rows::kind(kind)? {
         Kind::All => index_rows::of_all(),
         Kind::Sealed => index_rows::of_sealed(),

@@ -108,7 +108,7 @@ impl Wire for Cbor {
         Ok(match major {
             UNSIGNED => i64::try_from(n).map_or(Head::UInt(n), Head::Int),
             NEGATIVE => Head::Int(!i64::try_from(n).map_err(|_| {
-                Error::new(Code::Range, "an integer below the least").expected("-2^63 or more")
+                Error::new(Code::Range, "the integer is too small").expected("-2^63 or more")
             })?),
             BYTES => Head::Bytes(len()),
             TEXT => Head::Str(len()),
@@ -168,7 +168,7 @@ fn simple(cursor: &mut Cursor<'_>, info: u8) -> Result<Head> {
         25 => float(from_half(cursor.number(2)? as u16), 2),
         26 => float(f64::from(f32::from_bits(cursor.number(4)? as u32)), 4),
         27 => float(f64::from_bits(cursor.number(8)?), 8),
-        31 => Err(Error::new(Code::Corrupt, "a break outside of an indefinite length")),
+        31 => Err(Error::new(Code::Corrupt, "a break without an indefinite length")),
         _ => Err(Error::new(Code::Corrupt, "a simple value")),
     }
 }

@@ -214,7 +214,7 @@ pub(crate) fn not_shortest(what: &'static str) -> Error {
 /// The error for two keys of a map that are equal after NFC.
 #[cold]
 pub(crate) fn twice(key: &str) -> Error {
-    Error::new(Code::Corrupt, "a key stands twice in a map").in_key(key)
+    Error::new(Code::Corrupt, "a map has the same key twice").in_key(key)
 }
 
 #[inline]

@@ -138,7 +138,7 @@ impl Wire for Msgpack {
             0xde => Head::Map(length(cursor, 2, 16)?),
             0xdf => Head::Map(length(cursor, 4, 0x1_0000)?),
             0xe0..=0xff => Head::Int(i64::from(marker as i8)),
-            0xc1 => return Err(Error::new(Code::Corrupt, "the byte c1, which means nothing")),
+            0xc1 => return Err(Error::new(Code::Corrupt, "the byte c1, which MessagePack does not use")),
             0xc7..=0xc9 | 0xd4..=0xd8 => {
                 return Err(Error::new(Code::Corrupt, "an extension type"));
             }

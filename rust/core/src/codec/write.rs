@@ -24,7 +24,7 @@ pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, limits
         View::Str(s) => W::str(out, &text::nfc(s)?),
         View::Bytes(b) => W::bytes(out, &b),
         View::Instant(_) => {
-            return Err(Error::new(Code::Schema, "a datetime stands where no datetime field is")
+            return Err(Error::new(Code::Schema, "a datetime is in a field of another kind")
                 .expected("an RFC 3339 string or ms since 1970"));
         }
         View::List => write_list::<W, N>(out, node, depth, limits, None)?,
@@ -37,11 +37,7 @@ pub fn write<W: Wire, N: Node>(out: &mut Vec<u8>, node: &N, depth: usize, limits
 #[inline]
 fn check(out: &[u8], depth: usize, limits: Limits) -> Result<()> {
     check_depth(depth, limits.depth)?;
-    if out.len() <= limits.end {
-        Ok(())
-    } else {
-        Err(Error::new(Code::TooLarge, "larger than a grain may be"))
-    }
+    if out.len() <= limits.end { Ok(()) } else { Err(Error::new(Code::TooLarge, "the grain is too large")) }
 }
 
 /// Writes a finite float.

@@ -83,7 +83,7 @@ impl Writer<'_> {
                 }
                 if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                     return Err(
-                        Error::new(Code::Format, "a key stands twice in an object").in_key(&pair[0].0)
+                        Error::new(Code::Format, "an object has the same key twice").in_key(&pair[0].0)
                     );
                 }
                 sorted.retain(|(key, _)| Some(key.as_ref()) != without);
