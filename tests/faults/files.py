@@ -14,7 +14,7 @@ from omsgrain.crypto import Ed25519Signer, signers
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError
 from omsgrain.formats import load
-from omsgrain.interchange.exported_files import export_mif
+from omsgrain.interchange.mif_export import export_mif
 from omsgrain.sync import LocalPeer, take_bundle, write_bundle
 from omsgrain.sync.bundle import BundleFile
 from support.key_rings import MASTER, OTHER, all_of, keys_of

@@ -20,7 +20,7 @@ import pytest
 import omsgrain as og
 from omsgrain import _core
 from omsgrain.formats.mif1 import document as layouts
-from omsgrain.interchange.exported_files import export_mif
+from omsgrain.interchange.mif_export import export_mif
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.interchange.parse import Trusted, read_document
 from support.mif_large import USER, Large

@@ -185,7 +185,7 @@ def export(
     """
     from omsgrain.formats.table import FORMATS, VERSIONS
     from omsgrain.interchange.convert import format_of_name
-    from omsgrain.interchange.exported_files import layout_of_name
+    from omsgrain.interchange.mif_export import layout_of_name
 
     bundle = {name: given.pop(name) for name in _BUNDLE}
     document = {name: given.pop(name) for name in _DOCUMENT}
@@ -271,7 +271,7 @@ def _bundle(store: Where, file: Path, as_json: bool, opened: dict[str, Any], **g
     """Write a tenant's memory as AIMEM bundles, and print their file names."""
     from omsgrain.crypto.signers import load_signer
     from omsgrain.formats.aimem.fields import ARRAYS
-    from omsgrain.interchange.exported_files import export_aimem
+    from omsgrain.interchange.aimem_export import export_aimem
 
     key = given.pop("key")
     if given["tenant"] is None:
@@ -317,7 +317,7 @@ def _document(
     **given: Any,
 ) -> None:
     from omsgrain.formats.mif import PLURALS
-    from omsgrain.interchange.exported_files import export_mif
+    from omsgrain.interchange.mif_export import export_mif
 
     if user is None:
         raise click.UsageError("a MIF document needs --user")

@@ -24,9 +24,8 @@ from omsgrain.json_values import time_text
 from omsgrain.storage.location import DirectoryLocation, Where, location_of
 
 if TYPE_CHECKING:
-    from omsgrain.formats.problems import DocumentFindings
     from omsgrain.interchange.signed_files import SignedBy
-    from omsgrain.interchange.verify import Failure, Verified, VerifyOptions
+    from omsgrain.interchange.verify import Verified, VerifyOptions
 
 EXAMPLES = """
 A file from a robot; its signature; files that a trusted key must have signed:
@@ -90,7 +89,7 @@ def verify(
     checks files named by an address, against their name. A file that cannot be read is a failure.
     """
     from omsgrain.crypto.trust import Trust
-    from omsgrain.interchange.verify import VerifyOptions
+    from omsgrain.interchange.verify import Verified, VerifyOptions
 
     files = [path for path in paths if isinstance(path, Path) and not path.is_dir()]
     for file in files:
@@ -102,36 +101,30 @@ def verify(
     resolver = resolver_in_use()
     known = Trust.load(trust, resolver) if trust else None
     options = VerifyOptions(known, resolver, passphrase(passphrase_file))
-    failures: list[Failure] = []
-    signed: list[SignedBy] = []
-    documents: list[DocumentFindings] = []
-    verified = 0
+    found = Verified()
     with progress(len(paths), "paths", as_json or quiet) as advance:
         for path in paths:
-            found = _verified(path, options, address, of)
-            verified += found.verified
-            failures += found.failures
-            signed += found.signed
-            documents += found.documents
+            found.add(_verified(path, options, address, of))
             advance(1)
+    failures = found.failures
     if as_json:
-        values = {"verified": verified, "failed": [bad.to_dict() for bad in failures]}
-        if signed:
-            values["signed"] = [one.to_dict() for one in signed]
-        if documents:
-            values["documents"] = [one.to_dict() for one in documents]
+        values = {"verified": found.verified, "failed": [bad.to_dict() for bad in failures]}
+        if found.signed:
+            values["signed"] = [one.to_dict() for one in found.signed]
+        if found.documents:
+            values["documents"] = [one.to_dict() for one in found.documents]
         output.emit(values)
     else:
         for bad in failures:
             click.echo(output.safe(str(bad)), err=True)
-        for document in documents:
+        for document in found.documents:
             output.warn([one.to_dict() for one in document.warnings], document.name)
             if not quiet and not document.errors:
                 click.echo(output.safe(f"{document.name}: {output.counted(document.records)}"))
-        for one in () if quiet else signed:
+        for one in () if quiet else found.signed:
             click.echo(output.safe(_line(one)))
         if not quiet:
-            click.echo(f"{verified} verified, {len(failures)} failed")
+            click.echo(f"{found.verified} verified, {len(failures)} failed")
     return failures[0].error.exit_code if failures else 0
 
 

@@ -8,28 +8,40 @@ when they are written. Spec: AIMEM §2, §3.1, §5.5
 from __future__ import annotations
 
 import json
+import time
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from omsgrain.crypto.detached import signature_path
+from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import checked, from_grain, native
+from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
-from omsgrain.interchange.export import AimemExportReport, ExportOptions, MemoryExport
+from omsgrain.interchange.export import (
+    AimemExportReport,
+    ExportedFile,
+    ExportOptions,
+    MemoryExport,
+)
+from omsgrain.interchange.signed_files import signed_text_of
 from omsgrain.interchange.user_memory import MemoryPage
 from omsgrain.search.vectors import Model
 
 if TYPE_CHECKING:
+    from omsgrain.crypto.signers import Signer
     from omsgrain.store import GrainStore
 
 
@@ -501,3 +513,60 @@ def _pieces(
     export.memory.check()
     if waiting:
         yield b"".join(waiting)
+
+
+def export_aimem(
+    store: GrainStore,
+    file: Path,
+    *,
+    tenant: str,
+    lines: bool = False,
+    signer: Signer | None = None,
+    key_url: str | None = None,
+    replace: bool = False,
+    **options: Any,
+) -> tuple[list[ExportedFile], AimemExportReport]:
+    """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
+    report = AimemExportReport()
+    with NewFiles(replace=replace) as files:
+        made = (_lines if lines else _documents)(store, tenant, options, report)
+        done = []
+        for producer, pieces in made:
+            path = file if len(report.producers) == 1 else _named(file, producer)
+            partial = files.add(path, pieces)
+            if signer is not None:
+                text = signed_text_of(partial)
+                mark = sign_bundle(text, signer, kid=key_url, iat=int(time.time()))
+                files.add(signature_path(path), [mark])
+            elif replace:
+                files.drop(signature_path(path))  # it would be one of another bundle
+            by = None if signer is None else signer.did
+            done.append(ExportedFile(path, partial.stat().st_size, producer, by))
+    return done, report
+
+
+def _documents(
+    store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    for one in export_bundle(store, tenant, report=report, **options):
+        yield one.envelope["producer"], [document.write_bundle(one)]
+
+
+def _lines(
+    store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
+) -> Iterator[tuple[str, Iterable[bytes]]]:
+    try:
+        only = export_stream(store, tenant, report=report, **options)
+    except UnsupportedError as error:
+        if error.rule != "several_producers":
+            raise
+        for name in report.producers:
+            yield name, export_stream(store, tenant, only_producer=name, **options)
+    else:
+        yield report.producers[0], only
+
+
+def _named(file: Path, producer: str) -> Path:
+    """The name of the bundle of one of several producers."""
+    ending = next((one for one in AIMEM.suffixes if file.name.endswith(one)), file.suffix)
+    return file.with_name(f"{file.name.removesuffix(ending)}-{producer}{ending}")

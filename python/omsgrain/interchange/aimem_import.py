@@ -30,7 +30,6 @@ from omsgrain.interchange.outcome import (
     UPDATED,
     Decision,
     ImportSummary,
-    ImportTally,
     Own,
 )
 from omsgrain.search.vectors import DIMENSIONS
@@ -316,10 +315,10 @@ def import_bundle(
     for batch in batches(_placed(every), batch_size, lambda record: record.weight):
         alive()
         work.take(batch)
-    more: list[Problem] = embeddings.warnings()
+    summary = work.summary
+    summary.warnings = (*warnings, *embeddings.warnings())
     if document is not None:
-        more += document.keep(store, allow_erased=allow_erased)
-    summary = work.tally.summary([*warnings, *more])
+        summary.warnings += tuple(document.keep(store, allow_erased=allow_erased))
     if not dry_run:
         details: dict[str, int | str] = dict(summary.audited())
         if signature is not None:
@@ -343,7 +342,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         allow_dna_updates: bool,
     ) -> None:
         super().__init__(store, terms)
-        self.tally = ImportTally()
+        self.summary = ImportSummary()
         self._embeddings = embeddings
         self._document = document
         self._allow_dna_updates = allow_dna_updates
@@ -471,7 +470,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
             decision = Decision("conflict", reason)
         if outcome.unkept is not None:
             self._embeddings.unkept()
-        self.tally.add(plan.one.kind, plan.one.name, decision, code)
+        self.summary.add(plan.one.kind, plan.one.name, decision, code)
         if self._document is not None:
             self._document.note(plan.one.kind, plan.one.place, *_same(plan, decision, step))
 

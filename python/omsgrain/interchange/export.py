@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from omsgrain.counts import counted
@@ -128,6 +129,15 @@ class AimemExportReport(ExportReport):
             fields = self.added_fields if isinstance(loss, Added) else self.lost_fields
             fields[loss.field] += 1
         ExportReport.lose(self, losses)
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    path: Path
+    bytes: int  # its size
+    producer: str | None = None  # of a bundle, whose identifiers are in it
+    # the DID of who signed it, in the file beside it; None if it is not signed
+    signed_by: str | None = None
 
 
 class Export:

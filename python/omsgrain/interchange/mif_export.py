@@ -13,9 +13,12 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import formats
+from omsgrain.crypto.detached import signature_path
+from omsgrain.durable import NewFiles
 from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.convert import convert
@@ -39,7 +42,7 @@ from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version
 from omsgrain.grain import Grain, as_put
-from omsgrain.interchange.export import ExportOptions, ExportReport, MemoryExport
+from omsgrain.interchange.export import ExportedFile, ExportOptions, ExportReport, MemoryExport
 from omsgrain.interchange.kept import kept_pieces
 from omsgrain.interchange.redact import Redactor
 from omsgrain.interchange.user_memory import MemoryPage
@@ -159,6 +162,42 @@ def export_pieces(
     if passphrase is not None:
         found = [seal_document(b"".join(found), passphrase)]
     return found, losses, report
+
+
+LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
+"""The ending of file names, by layout."""
+_YAML: Final = ".mif.yml"
+
+
+def layout_of_name(file: Path) -> str | None:
+    """The layout by the name of a file; None if it says none."""
+    if file.name.endswith(_YAML):
+        return "yaml"
+    return next((one for one, end in LAYOUTS.items() if file.name.endswith(end)), None)
+
+
+def export_mif(
+    store: GrainStore,
+    file: Path,
+    *,
+    user_id: str,
+    layout: str | None = None,
+    replace: bool = False,
+    **options: Any,
+) -> tuple[ExportedFile, ExportReport]:
+    """Write a user's memory as a document in a file; all else as ``export_pieces``."""
+    if options.get("document") is None:
+        options["layout"] = layout or layout_of_name(file) or "json"
+        of = version(options.get("format", USUAL))
+        if file.suffix.lower() in of.no_exports:
+            raise SchemaError(f"an export of {of.title} is one document of JSON", field="/file",
+                              expected=".jsonld", found=file.suffix)  # fmt: skip
+    with NewFiles(replace=replace) as files:
+        found, _, report = export_pieces(store, user_id, **options)
+        size = files.add(file, found).stat().st_size
+        if replace:
+            files.drop(signature_path(file))  # it would be one of another document
+    return ExportedFile(file, size), report
 
 
 class MifExport(MemoryExport):

@@ -29,8 +29,7 @@ else is a conflict, for which the import does nothing. Spec: AIMEM §3.2, §5.1
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from omsgrain.counts import counted
@@ -272,17 +271,27 @@ class Conflict:
         return found if self.code is None else found | {"code": self.code}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ImportSummary:
-    counts: dict[tuple[Kind, Fate], int]  # how many records of each kind had which outcome
-    conflicts: tuple[Conflict, ...]  # the first ten thousand records that were not imported
+    """The report of an import of a bundle."""
+
+    # how many records of each kind had which outcome
+    counts: Counter[tuple[Kind, Fate]] = field(default_factory=Counter)
+    # the first ten thousand records that were not imported
+    conflicts: list[Conflict] = field(default_factory=list)
     # what was accepted although it looks wrong, and what could not be kept
-    warnings: tuple[Problem, ...]
+    warnings: tuple[Problem, ...] = ()
 
     __repr__ = counted
 
+    def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
+        """Count one record."""
+        self.counts[kind, decision.fate] += 1
+        if decision.fate == "conflict" and len(self.conflicts) < MOST:
+            self.conflicts.append(Conflict(kind, name, decision, code))
+
     def count(self, kind: Kind, fate: Fate) -> int:
-        return self.counts.get((kind, fate), 0)
+        return self.counts[kind, fate]
 
     @property
     def total_conflicts(self) -> int:
@@ -311,17 +320,3 @@ class ImportSummary:
             f"{_NAMES[kind]}_{fate}": number
             for (kind, fate), number in sorted(self.counts.items())
         }
-
-
-class ImportTally:
-    def __init__(self) -> None:
-        self._counts: Counter[tuple[Kind, Fate]] = Counter()
-        self._conflicts: list[Conflict] = []
-
-    def add(self, kind: Kind, name: str, decision: Decision, code: str | None = None) -> None:
-        self._counts[kind, decision.fate] += 1
-        if decision.fate == "conflict" and len(self._conflicts) < MOST:
-            self._conflicts.append(Conflict(kind, name, decision, code))
-
-    def summary(self, warnings: Sequence[Problem]) -> ImportSummary:
-        return ImportSummary(dict(self._counts), tuple(self._conflicts), tuple(warnings))

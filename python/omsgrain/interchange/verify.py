@@ -62,14 +62,23 @@ class Failure:
         return text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Verified:
-    verified: int  # how many grains, signed files and documents
-    failures: list[Failure]
+    """The result of verification."""
+
+    verified: int = 0  # how many grains, signed files and documents
+    failures: list[Failure] = field(default_factory=list)
     signed: list[SignedBy] = field(default_factory=list)  # signatures in files that hold
     documents: list[DocumentFindings] = field(default_factory=list)  # good ones and bad ones
 
     __repr__ = counted
+
+    def add(self, other: Verified) -> None:
+        """Add the result for another file."""
+        self.verified += other.verified
+        self.failures += other.failures
+        self.signed += other.signed
+        self.documents += other.documents
 
 
 class VerifyOptions(NamedTuple):
@@ -80,12 +89,11 @@ class VerifyOptions(NamedTuple):
 
 def verify_directory(path: Path, options: VerifyOptions) -> Verified:
     """Verify the files of a directory; an unreadable file is a failure."""
-    whole = Verified(0, [])
+    whole = Verified()
     files: list[Path] = []
     for inside, _, names in os.walk(path, onerror=partial(_unread, whole.failures)):
         files += [Path(inside, name) for name in names if _is_named(name)]
-    verified, found = 0, bool(whole.failures)
-    read = set(files)
+    found, read = bool(whole.failures), set(files)
     for file in sorted(files):
         if not (file.is_file() or (file.is_symlink() and not file.exists())):
             continue  # a pipe has no end
@@ -96,17 +104,12 @@ def verify_directory(path: Path, options: VerifyOptions) -> Verified:
         found = True
         try:
             with os_errors("read", file):
-                one = verify_file(file, options, address[1] if address else None)
+                whole.add(verify_file(file, options, address[1] if address else None))
         except OmsError as error:
             whole.failures.append(Failure(str(file), error))
-            continue
-        verified += one.verified
-        whole.failures.extend(one.failures)
-        whole.signed.extend(one.signed)
-        whole.documents.extend(one.documents)
     if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
-    return replace(whole, verified=verified)
+    return whole
 
 
 def _is_named(name: str) -> bool:
