@@ -20,7 +20,7 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
@@ -149,13 +149,10 @@ class Bridge:
             held.append(ready.popleft())
             size += len(held[-1].data)
         self.counts.gather_seconds += time.monotonic() - start
-        self._met(held)
+        self.counts.messages += len(held)
+        self.counts.again += sum(one.again for one in held)
+        self.counts.bytes += size
         return held
-
-    def _met(self, messages: Sequence[Message]) -> None:
-        self.counts.messages += len(messages)
-        self.counts.again += sum(one.again for one in messages)
-        self.counts.bytes += sum(len(one.data) for one in messages)
 
     def _deal_with(self, messages: list[Message]) -> bool:
         """Commit, write dead letters, acknowledge; False if it was stopped before the end."""
@@ -212,7 +209,8 @@ def insist(
     again: Callable[[], None] = lambda: None,
 ) -> T | None:
     """Do something; retry after errors that may pass. None if it was stopped."""
-    for wait in _waits():
+    wait = _FIRST
+    while True:
         try:
             return work()
         except BrokerError:
@@ -222,13 +220,6 @@ def insist(
         if stop.wait(wait):
             return None
         again()
-    return None
-
-
-def _waits() -> Iterator[float]:
-    wait = _FIRST
-    while True:
-        yield wait
         wait = min(wait * 2, _LONGEST)
 
 

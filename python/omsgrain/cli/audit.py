@@ -21,7 +21,6 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.storage.audit.log import AuditEntry
-    from omsgrain.storage.audit.verify import AuditReport
 
 EXAMPLES = r"""
 Who changed one grain, and when:
@@ -96,10 +95,14 @@ def audit(
         kind = "--verify" if verify else "--checkpoint"
         refuse_given(kind, "after", "limit", "address", "operation")
     if checkpoint:
-        _checkpoint(store, key)
+        _print_checkpoint(store, key)
         return 0
     if verify:
-        report = _verified(store, against, signer)
+        from omsgrain.storage.audit.verify import Checkpoint
+
+        kept = None if against is None else Checkpoint.from_json(against.read_bytes())
+        with open_store(store, readonly=True) as grains:
+            report = grains.audit.verify(kept, signer=signer, resolver=resolver_in_use())
         if as_json:
             output.emit(asdict(report))
         else:
@@ -120,7 +123,7 @@ def audit(
     return 0
 
 
-def _checkpoint(store: Where, key: Path | None) -> None:
+def _print_checkpoint(store: Where, key: Path | None) -> None:
     signer, now = None, None
     if key is not None:
         from omsgrain.crypto.signers import load_signer
@@ -128,14 +131,6 @@ def _checkpoint(store: Where, key: Path | None) -> None:
         signer, now = load_signer(key), int(time.time())
     with open_store(store, readonly=True) as grains:
         click.echo(grains.audit.checkpoint(signer, iat=now).to_json())
-
-
-def _verified(store: Where, against: Path | None, signer: str | None) -> AuditReport:
-    from omsgrain.storage.audit.verify import Checkpoint
-
-    kept = None if against is None else Checkpoint.from_json(against.read_bytes())
-    with open_store(store, readonly=True) as grains:
-        return grains.audit.verify(kept, signer=signer, resolver=resolver_in_use())
 
 
 def _values(entry: AuditEntry) -> dict[str, Any]:

@@ -173,14 +173,18 @@ def bridge(
         _check_name(name, nats is not None)
     for option in ("stream", "durable"):
         _check_word(option, given[option])
-    if any(name is not None and _covered(name, given) for name in (dead_letter, publish)):
-        raise click.UsageError("the bridge would read what it publishes")
     from omsgrain.bridge.bridge import BridgeLimits, BridgePlan, follower, run
+    from omsgrain.bridge.broker import covers
     from omsgrain.server.log import Log
+
+    names = [name for name in (dead_letter, publish) if name is not None]
+    # With NATS only the server can say which subjects the stream has.
+    pairs = ((topic, name) for topic in given["topic"] for name in names)
+    if any(covers(topic, name, between="/", one="+", rest="#") for topic, name in pairs):
+        raise click.UsageError("the bridge would read what it publishes")
 
     log = Log(log_format)
     broker = _broker(mqtt or nats or "", nats is not None, given)
-    names = [name for name in (dead_letter, publish) if name is not None]
     connect = _connector(broker, store, in_flight, names, log, given)
     limits = BridgeLimits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
     letters = dead_letter_dir or dead_letter or ""
@@ -220,13 +224,6 @@ def _check_word(option: str, name: str | None) -> None:
         raise click.UsageError(
             f"--{option}: expected a name without spaces, dots, slashes and wildcards"
         )
-
-
-def _covered(name: str, given: dict[str, Any]) -> bool:
-    """Whether the bridge would read its own messages there; with NATS only the server can say."""
-    from omsgrain.bridge.broker import covers
-
-    return any(covers(t, name, between="/", one="+", rest="#") for t in given["topic"])
 
 
 def _broker(url: str, is_nats: bool, given: dict[str, Any]) -> Broker:

@@ -164,15 +164,11 @@ def _try(given: dict[str, Any], as_json: bool) -> int:
             if form == "markdown"
             else json.dumps(report.as_json(verdicts), ensure_ascii=False, indent=2) + "\n"
         )
-        _write(text, given["file"])
+        if given["file"] is None:
+            click.echo(output.safe(text).encode(), nl=False)
+        else:
+            given["file"].write_text(text, encoding="utf-8")
     return FAILED if counts["failed"] or not counts["passed"] else 0
-
-
-def _write(text: str, file: Path | None) -> None:
-    if file is None:
-        click.echo(output.safe(text).encode(), nl=False)
-    else:
-        file.write_text(text, encoding="utf-8")
 
 
 def _print_table(
@@ -221,18 +217,14 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     if as_json:
         output.emit(counts | {"cases": [asdict(one) for one in outcomes]})
     else:
-        _cases(outcomes)
+        words = {True: "passed", False: "FAILED", None: "left out"}
+        table = TextTable.of("case", "draft", "by", "result", "expected", "found")
+        for one in outcomes:
+            row = (one.name, one.section, one.basis, words[one.passed], one.expected, one.found)
+            table.rows.append(tuple(output.safe(text or "") for text in row))
+        Console().table(table)
         click.echo("{passed} passed, {failed} failed, {left_out} left out".format(**counts))
     return FAILED if counts["failed"] or not counts["passed"] else 0
-
-
-def _cases(outcomes: list[CaseOutcome]) -> None:
-    words = {True: "passed", False: "FAILED", None: "left out"}
-    table = TextTable.of("case", "draft", "by", "result", "expected", "found")
-    for one in outcomes:
-        row = (one.name, one.section, one.basis, words[one.passed], one.expected, one.found)
-        table.rows.append(tuple(output.safe(text or "") for text in row))
-    Console().table(table)
 
 
 @click.command(

@@ -39,7 +39,6 @@ from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.interchange.export import ExportReport
-    from omsgrain.query.filters import Filters
 
 EXAMPLES = """
 One run of a robot, compressed:
@@ -200,7 +199,13 @@ def export(
         raise click.UsageError("--parquet and --format exclude each other")
     if parquet or (named is None and file.suffix == ".parquet"):
         refuse_given(TABLES, *_BUNDLE, *_DOCUMENT, *_CONTAINER)
-        _table(store, file, taken(given), as_json, opened, **table, **common)
+        columns = table.pop("columns")
+        names = None if columns is None else [name.strip() for name in columns.split(",")]
+        filters = taken(given)
+        refuse_existing(file, common.pop("replace"))
+        with open_to_read(store, **opened) as grains:
+            written = grains.parquet.write(file, columns=names, **table, **common, **filters)
+        _tell_grains([str(written.path)], written, as_json)
     elif named in VERSIONS:
         user = given.pop("user_id")
         others = [name for name in _BUNDLE if name not in _SHARED]
@@ -214,42 +219,11 @@ def export(
         _bundle(store, file, as_json, opened, **bundle, **common)
     else:
         refuse_given(CONTAINERS, *_BUNDLE, *_DOCUMENT, *_TABLE)
-        _container(store, file, taken(given), as_json, opened, **packed, **common)
-
-
-def _container(
-    store: Where,
-    file: Path,
-    filters: Filters,
-    as_json: bool,
-    opened: dict[str, Any],
-    *,
-    replace: bool,
-    **given: Any,
-) -> None:
-    """Write a .mg file, in parts if it is large."""
-    refuse_existing(file, replace)
-    with open_to_read(store, **opened) as grains:
-        written = grains.export_mg(file, **given, **filters)
-    _tell_grains([str(path) for path in written.paths], written, as_json)
-
-
-def _table(
-    store: Where,
-    file: Path,
-    filters: Filters,
-    as_json: bool,
-    opened: dict[str, Any],
-    *,
-    columns: str | None,
-    replace: bool,
-    **given: Any,
-) -> None:
-    names = None if columns is None else [name.strip() for name in columns.split(",")]
-    refuse_existing(file, replace)
-    with open_to_read(store, **opened) as grains:
-        written = grains.parquet.write(file, columns=names, **given, **filters)
-    _tell_grains([str(written.path)], written, as_json)
+        filters = taken(given)
+        refuse_existing(file, common.pop("replace"))
+        with open_to_read(store, **opened) as grains:
+            packs = grains.export_mg(file, **packed, **common, **filters)
+        _tell_grains([str(path) for path in packs.paths], packs, as_json)
 
 
 def _tell_grains(paths: list[str], written: Any, as_json: bool) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -235,7 +235,8 @@ def _ingest(
             for name in inputs:
                 rejects = common or Rejects(Path(f"{name}.rejects.jsonl"), tally, numbered=True)
                 stack.callback(rejects.close)
-                with _opened(name) as stream:
+                source = nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+                with source as stream:
                     for step in steps(
                         grains,
                         stream,
@@ -252,15 +253,6 @@ def _ingest(
                         advance(step.consumed)
     finally:
         tally.seconds = time.perf_counter() - start
-
-
-@contextmanager
-def _opened(name: str) -> Iterator[BinaryIO]:
-    if name == "-":
-        yield sys.stdin.buffer
-        return
-    with Path(name).open("rb") as stream:
-        yield stream
 
 
 def _print(tally: IngestTally, as_json: bool) -> None:

@@ -529,7 +529,12 @@ def export_aimem(
     """Write the memory of a tenant as a bundle, or as one for each producer of its identifiers."""
     report = AimemExportReport()
     with NewFiles(replace=replace) as files:
-        made = (_lines if lines else _documents)(store, tenant, options, report)
+        made: Iterable[tuple[str, Iterable[bytes]]]
+        if lines:
+            made = _lines(store, tenant, options, report)
+        else:
+            bundles = export_bundle(store, tenant, report=report, **options)
+            made = ((one.envelope["producer"], [document.write_bundle(one)]) for one in bundles)
         done = []
         for producer, pieces in made:
             path = file if len(report.producers) == 1 else _named(file, producer)
@@ -543,13 +548,6 @@ def export_aimem(
             by = None if signer is None else signer.did
             done.append(ExportedFile(path, partial.stat().st_size, producer, by))
     return done, report
-
-
-def _documents(
-    store: GrainStore, tenant: str, options: dict[str, Any], report: AimemExportReport
-) -> Iterator[tuple[str, Iterable[bytes]]]:
-    for one in export_bundle(store, tenant, report=report, **options):
-        yield one.envelope["producer"], [document.write_bundle(one)]
 
 
 def _lines(

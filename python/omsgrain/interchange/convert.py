@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import container, formats
 from omsgrain.container.read import address as address_of
@@ -51,13 +51,6 @@ class Converted:
                 "added": added, "warnings": warned}  # fmt: skip
 
 
-class ParsedFile(NamedTuple):
-    """The records read from a file, and the errors."""
-
-    read: Import
-    losses: list[Loss]
-
-
 def convert(
     source: Path,
     target: Path,
@@ -101,7 +94,13 @@ def convert(
         opens |= {} if mode is None else {"mode": mode}
         read, losses = _read(came, source, opens)
     if to is None:
-        losses += _write_mg(read, target)
+        container.write(target, read.grains, dedupe=True)
+        why = "a .mg file holds no vectors"
+        losses += [
+            Loss(grain.address, "embedding", why)
+            for grain in read.grains
+            if grain.address in read.vectors and not _has_its_own(grain)
+        ]
     else:
         given = options | (secret if encrypt else {})
         losses += to.write_file(read, target, given, replace=replace)
@@ -120,7 +119,7 @@ def format_of_name(path: Path) -> str | None:
     return next(named, None)
 
 
-def _read(of: Format, path: Path, given: dict[str, Any]) -> ParsedFile:
+def _read(of: Format, path: Path, given: dict[str, Any]) -> tuple[Import, list[Loss]]:
     """Read a document, or the documents in the files of a directory."""
     opens = {name: value for name, value in given.items() if name in of.load_options}
     if path.is_dir():
@@ -128,13 +127,13 @@ def _read(of: Format, path: Path, given: dict[str, Any]) -> ParsedFile:
     else:
         data = of.read_bytes(path)
         found = formats.load(data, format=of.name, **of.options_of_file(path.name, data), **opens)
-    return ParsedFile(found, of.left_out(found))
+    return found, of.left_out(found)
 
 
 # -- .mg ------------------------------------------------------------------------------------------
 
 
-def _read_mg(path: Path, resolver: Resolver | None) -> ParsedFile:
+def _read_mg(path: Path, resolver: Resolver | None) -> tuple[Import, list[Loss]]:
     container.verify(path)
     grains: list[Grain] = []
     losses: list[Loss] = []
@@ -152,7 +151,7 @@ def _read_mg(path: Path, resolver: Resolver | None) -> ParsedFile:
                 continue
             if data[:1] == ENVELOPE_BYTE:
                 losses.append(Loss(address, "signature", "a record has no place for it"))
-    return ParsedFile(Import(CONTAINER, grains), losses)
+    return Import(CONTAINER, grains), losses
 
 
 def _opened(data: bytes, resolver: Resolver | None) -> Grain:
@@ -161,13 +160,6 @@ def _opened(data: bytes, resolver: Resolver | None) -> Grain:
     from omsgrain.crypto.cose import open_signed
 
     return open_signed(data, resolver=resolver).grain
-
-
-def _write_mg(read: Import, path: Path) -> list[Loss]:
-    container.write(path, read.grains, dedupe=True)
-    return [Loss(grain.address, "embedding", "a .mg file holds no vectors")
-            for grain in read.grains
-            if grain.address in read.vectors and not _has_its_own(grain)]  # fmt: skip
 
 
 def _has_its_own(grain: Grain) -> bool:

@@ -16,7 +16,7 @@ from omsgrain.formats.mif_ld.directory import layout_of_file, shape_of_name
 from omsgrain.formats.mif_ld.records import LIMITS, kind_of
 from omsgrain.formats.ontology.check import judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
-from omsgrain.formats.ontology.integrity import Composed, OntologyField
+from omsgrain.formats.ontology.integrity import Composed
 from omsgrain.formats.ontology.load import Known, Library, LoadReport, load
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.interchange.validate import files_of
@@ -69,7 +69,12 @@ def check(files: Sequence[Path], memories: Sequence[Path] = ()) -> OntologyFindi
     library = load(good, strict=False)
     read = dict(zip(good, library.reports, strict=True))
     reports = tuple(unread.get(file) or read[file] for file in files)
-    sheets = [(file, _sheet(file)) for file in files_of(memories)]
+    sheets = []
+    for file in files_of(memories):
+        with file.open("rb") as source:
+            data = source.read(LIMITS.document + 1)  # one more, so that it is refused
+        layout, shape = layout_of_file(file.name, data), shape_of_name(file.name)
+        sheets.append((file, document.read_file(data, layout, shape=shape)))
     others = {
         one["@id"]: one
         for _, sheet in sheets
@@ -93,14 +98,6 @@ def _ontologies_in(path: Path) -> list[Path]:
         raise UnsupportedError("no ontology is in it", found=str(path),
                                expected=", ".join(_ONTOLOGIES))  # fmt: skip
     return sorted(found.values())
-
-
-def _sheet(file: Path) -> document.Sheet:
-    with file.open("rb") as source:
-        data = source.read(LIMITS.document + 1)  # one more, so that it is refused
-    return document.read_file(
-        data, layout_of_file(file.name, data), shape=shape_of_name(file.name)
-    )
 
 
 def _judged(
@@ -165,13 +162,12 @@ def show(file: Path, extended: Sequence[Path] = ()) -> dict[str, Any]:
 
 def _composed(one: Composed) -> dict[str, Any]:
     return {
-        "fields": {name: _field(field) for name, field in one.fields.items()},
+        "fields": {
+            name: {"schema": field.schema, "trait": field.trait, "ontology": field.ontology}
+            for name, field in one.fields.items()
+        },
         "requires": dict(one.requires),
     }
-
-
-def _field(one: OntologyField) -> dict[str, Any]:
-    return {"schema": one.schema, "trait": one.trait, "ontology": one.ontology}
 
 
 def suggest_for(

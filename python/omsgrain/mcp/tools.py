@@ -184,9 +184,6 @@ def import_memories(service: McpService, given: dict[str, Any]) -> CallToolResul
     return answer(_short(report.to_dict()))
 
 
-import_memory = import_memories
-
-
 def _export(
     service: McpService, given: dict[str, Any], path: str | None, **options: Any
 ) -> CallToolResult:
@@ -272,22 +269,6 @@ def get(service: McpService, arguments: Mapping[str, str] | None) -> GetPromptRe
     )
 
 
-def remember(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    return answer(verbs.remember(service.store, service.user, **given))
-
-
-def recall(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    return answer(verbs.recall(service.store, service.user, **given))
-
-
-def forget(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    return answer(verbs.forget(service.store, service.user, **given))
-
-
-def history(service: McpService, given: dict[str, Any]) -> CallToolResult:
-    return answer(verbs.history(service.store, service.user, **given))
-
-
 _SCHEME: Final = "omsgrain://"
 _RECENT, _STATS, _MEMORY = (f"{_SCHEME}{name}" for name in ("recent", "stats", "memory/"))
 _JSON_TYPE: Final = "application/json"
@@ -339,6 +320,11 @@ def _value(service: McpService, uri: str) -> Json:
 
 
 Handler = Callable[[McpService, dict[str, Any]], CallToolResult]
+
+
+def _of_memory(verb: Callable[..., Json]) -> Handler:
+    """Make the handler of a verb of ``omsgrain.memory``."""
+    return lambda service, given: answer(verb(service.store, service.user, **given))
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,7 +427,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Keep a memory. A memory that exists is not stored twice. Give `replaces` to "
             "correct or renew an older memory; its history stays.",
             _REMEMBER,
-            remember,
+            _of_memory(verbs.remember),
             writes=True,
         ),
         ToolText(
@@ -449,7 +435,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Recall",
             "Find memories by words, the best first; or list the newest.",
             _RECALL,
-            recall,
+            _of_memory(verbs.recall),
         ),
         ToolText(
             "forget",
@@ -457,7 +443,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Delete a memory with all its versions, for good. Imports skip it unless they "
             "allow erased memories.",
             _FORGET,
-            forget,
+            _of_memory(verbs.forget),
             writes=True,
             destroys=True,
         ),
@@ -466,7 +452,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "History",
             "Return all versions of a memory, whole, the oldest first.",
             (_ID,),
-            history,
+            _of_memory(verbs.history),
         ),
         ToolText(
             "export_memories",
@@ -500,7 +486,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Import memories (MIF 1.0)",
             "Import memories from MIF format",
             _IMPORT_1,
-            import_memory,
+            import_memories,
             writes=True,
             destroys=True,
             large=True,
