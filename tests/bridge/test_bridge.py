@@ -29,7 +29,7 @@ BAD = b'{"type": "belief", "subject": "the secret of s1"}'
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "_waits", lambda: iter(lambda: 0.0, 1.0))
+    monkeypatch.setattr(flow, "_FIRST", 0.0)
 
 
 @pytest.fixture

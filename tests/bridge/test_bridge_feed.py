@@ -31,7 +31,7 @@ NAME = "hub/changes"
 
 @pytest.fixture(autouse=True)
 def small_and_quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow, "_waits", lambda: iter(lambda: 0.0, 1.0))
+    monkeypatch.setattr(flow, "_FIRST", 0.0)
     monkeypatch.setattr(flow, "BATCH", 3)
 
 

@@ -17,11 +17,10 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from secrets import token_hex
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import urlsplit
 
-from omsgrain.durable import sync_directory
+from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
 from omsgrain.store.take_messages import MessageRefusal
 from omsgrain.sync.http import is_loopback
@@ -170,15 +169,11 @@ class BrokerConnection(MessageSource, Sink, Protocol):
 
 
 class Inbox:
-    """A queue of messages between the thread of a client library and the bridge.
-
-    Attributes:
-        fatal: The error that ended the connection for good.
-    """
+    """A queue of messages between the thread of a client library and the bridge."""
 
     def __init__(self) -> None:
         self._messages: SimpleQueue[Message] = SimpleQueue()
-        self.fatal: BrokerError | None = None
+        self.fatal: BrokerError | None = None  # it ended the connection for good
 
     def __len__(self) -> int:
         return self._messages.qsize()
@@ -277,25 +272,14 @@ class DeadLetterDirectory:
         self._path = path
 
     def write(self, refused: Sequence[Aside]) -> None:
-        for one in refused:
-            reason = json.dumps(properties(one), ensure_ascii=False).encode()
-            data = kept(one)
-            name = sha256(len(reason).to_bytes(8, "big") + reason + data).hexdigest()[:32]
-            self._add(f"{name}.json", reason + b"\n")
-            self._add(f"{name}.message", data)
-        sync_directory(self._path)
-
-    def _add(self, name: str, data: bytes) -> None:
-        path = self._path / name
-        if path.exists():
-            return
-        partial = self._path / f".{token_hex(8)}.partial"
-        try:
-            with partial.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            partial.replace(path)
-        finally:
-            with suppress(OSError):
-                partial.unlink(missing_ok=True)
+        with NewFiles(replace=True) as files:
+            for one in refused:
+                reason = json.dumps(properties(one), ensure_ascii=False).encode()
+                data = kept(one)
+                name = sha256(len(reason).to_bytes(8, "big") + reason + data).hexdigest()[:32]
+                for path, content in (
+                    (self._path / f"{name}.json", reason + b"\n"),
+                    (self._path / f"{name}.message", data),
+                ):
+                    if not path.exists():
+                        files.add(path, [content])

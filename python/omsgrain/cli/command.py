@@ -34,11 +34,7 @@ OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refus
 
 
 class DocumentedArgument(click.Argument):
-    """An argument with a help text, which click has none for.
-
-    Attributes:
-        text: the help text.
-    """
+    """An argument with a help text, which click has none for."""
 
     def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
         super().__init__(*args, **attributes)

@@ -77,6 +77,15 @@ class Story:
             self.console.print(f"{mark} {claim}", style=style)
 
 
+def refusal(act: Callable[[], object]) -> str:
+    """Do what should be refused, and return the error code."""
+    try:
+        act()
+    except og.errors.OmsError as error:
+        return error.code
+    return "no error"
+
+
 def since(start: float) -> str:
     return f"in {time.perf_counter() - start:.2f} s"
 
@@ -184,11 +193,7 @@ def _flip(story: Story, file: Path, flipped: Path, other: Path) -> None:
         found = bool(problems) and problems[0].part == part
         story.check(f"a bit in the {part}: `verify` finds it and names the {part}", found)
     with og.open(other) as store:
-        try:
-            store.import_mg(flipped)
-            refused = False
-        except og.errors.OmsError:
-            refused = True
+        refused = refusal(lambda: store.import_mg(flipped)) != "no error"
         story.check("the import refuses the file and stores nothing", refused and not len(store))
 
 
@@ -275,16 +280,11 @@ def _refuse(story: Story, store: GrainStore) -> None:
         invalidation_policy={"mode": "locked"},
     )
     address = store.put(rule)
-    refused = []
-    for act in (
-        lambda: store.supersede(address, _after(rule, object="nothing")),
-        lambda: store.retract(address),
-        lambda: store.delete(address),
-    ):
-        try:
-            act()
-        except og.errors.OmsError as error:
-            refused.append(error.code)
+    refused = [
+        refusal(lambda: store.supersede(address, _after(rule, object="nothing"))),
+        refusal(lambda: store.retract(address)),
+        refusal(lambda: store.delete(address)),
+    ]
     story.say(f"Superseding, retracting, deleting: {', '.join(refused)}.")
     story.check("all three are refused", refused == ["ERR_INVALIDATION_DENIED"] * 3)
 
@@ -302,19 +302,14 @@ def _search(story: Story, store: GrainStore) -> None:
 def _delete_and_compact(story: Story, store: GrainStore, directory: Path) -> None:
     story.step("Delete a grain, and compact the store")
     address = store.put(og.Event(content=SECRET))
-    there = _is_in_a_file(directory)
+    there = _found(directory, SECRET)
     store.delete(address, reason="it should not be kept")
     report = store.maintenance.compact()
     story.say(f"{report.before} bytes before, {report.after} after.")
     story.check(
         "its words were in the files, and no file has them now",
-        there and not _is_in_a_file(directory),
+        there and not _found(directory, SECRET),
     )
-
-
-def _is_in_a_file(directory: Path) -> bool:
-    files = (path for path in directory.rglob("*") if path.is_file())
-    return any(SECRET.encode() in path.read_bytes() for path in files)
 
 
 def _audit(story: Story, store: GrainStore) -> None:
@@ -404,11 +399,7 @@ def _sign_and_disclose(story: Story, store: GrainStore, belief: Grain) -> None:
         signature.proven and signature.signer == robot.did and grain.address == address,
     )
     flipped = envelope[:-1] + bytes([envelope[-1] ^ 1])
-    try:
-        crypto.verify_signed(flipped)
-        code = "nothing"
-    except og.errors.OmsError as error:
-        code = error.code
+    code = refusal(lambda: crypto.verify_signed(flipped))
     story.check("one bit of it flipped: ERR_SIGNATURE", code == "ERR_SIGNATURE")
     view = disclose(grain, ["author_did", "derived_from"])
     shown = check_disclosure(view.blob, envelope=envelope)
@@ -442,28 +433,21 @@ def _erase_person(
     story.check("the erasure is complete", whole and ring.of_user(MIRA) is None)
     gone = not _found(beside, MIRA, did, NOTE, "wet steps in the yard")
     story.check("the unencrypted text was in the files, and no file has it now", there and gone)
-    story.check("her grains cannot be read", _refused(lambda: store.get(mine[MIRA][0])))
+    story.check(
+        "her grains cannot be read", refusal(lambda: store.get(mine[MIRA][0])) == "ERR_ERASED"
+    )
     after = {address: store.get(address).blob for address in mine[JONAS]}
     story.check(f"all {len(after)} grains of the other person are unchanged", before == after)
     story.check(
         "an import of erased grains is refused: ERR_ERASED",
-        _refused(lambda: store.put(hers)) and _refused(lambda: store.put(clear)),
+        {refusal(lambda: store.put(hers)), refusal(lambda: store.put(clear))} == {"ERR_ERASED"},
     )
     story.check("the store has no problems after it", store.maintenance.check().ok)
 
 
-def _refused(act: Callable[[], object]) -> bool:
-    try:
-        act()
-    except og.errors.OmsError as error:
-        return error.code == "ERR_ERASED"
-    return False
-
-
-def _found(beside: Path, *texts: str) -> bool:
-    """Whether a file of the store, or the key file, contains one of the texts."""
-    files = [beside / "people.keys", *(beside / "people.omsg").rglob("*")]
-    data = [path.read_bytes() for path in files if path.is_file()]
+def _found(directory: Path, *texts: str) -> bool:
+    """Whether a file below a directory contains one of the texts."""
+    data = [path.read_bytes() for path in directory.rglob("*") if path.is_file()]
     return any(text.encode() in one for text in texts for one in data)
 
 

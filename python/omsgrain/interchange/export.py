@@ -141,12 +141,7 @@ class ExportedFile:
 
 
 class Export:
-    """An export under way.
-
-    Attributes:
-        memory: the user's grains that may leave, as they were when the export began.
-        rules: by which somebody should review the export.
-    """
+    """An export under way."""
 
     def __init__(
         self,
@@ -156,7 +151,7 @@ class Export:
         alive: Callable[[], None] = lambda: None,
     ) -> None:
         self.memory = UserMemory(store, user_id, alive, purpose)
-        self.rules: set[str] = set()
+        self.rules: set[str] = set()  # by which somebody should review the export
         self._store, self._purpose = store, purpose
 
     def allow(self, grain: Grain, held: bool) -> None:
@@ -182,13 +177,7 @@ class Export:
 
 
 class MemoryExport(Export):
-    """An export of all memory of a user.
-
-    Attributes:
-        to: the format.
-        report: what leaves, and what does not.
-        around: what documents say of themselves.
-    """
+    """An export of all memory of a user."""
 
     def __init__(
         self,

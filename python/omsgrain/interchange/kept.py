@@ -284,12 +284,7 @@ def kept_pieces(
 
 
 class _KeptExport(Export):
-    """The export of a document that is kept.
-
-    Attributes:
-        of: which one.
-        manifest: what it lists.
-    """
+    """The export of a document that is kept."""
 
     def __init__(
         self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose

@@ -201,17 +201,7 @@ def export_mif(
 
 
 class MifExport(MemoryExport):
-    """An export of all memory of a user as a document of MIF.
-
-    Attributes:
-        grains: what leaves, by plain address, in the order of their arrival, opened, with what
-            belongs to them.
-        own: the kinds of those that were records of the format already, by plain address.
-        parts: of these, by plain address.
-        vectors: the embeddings of the others, by plain address.
-        reads: of records that were read, by kind and id.
-        foreign: what other systems say in documents that are kept.
-    """
+    """An export of all memory of a user as a document of MIF."""
 
     def __init__(
         self,
@@ -222,11 +212,12 @@ class MifExport(MemoryExport):
     ) -> None:
         super().__init__(store, user_id, asked.to, asked, ExportReport(asked.to.name), alive)
         self._format, self._asked, self._user_id = asked.to, asked, user_id
+        # What leaves, opened, by plain address, in the order of arrival.
         self.grains: dict[str, Grain] = {}
-        self.own: dict[str, str] = {}
-        self.parts: set[str] = set()
-        self.vectors: dict[str, Vector] = {}
-        self.reads: dict[str, Reads] = {}
+        self.own: dict[str, str] = {}  # the kinds of those that were records of the format already
+        self.parts: set[str] = set()  # the parts of these
+        self.vectors: dict[str, Vector] = {}  # the embeddings of the others
+        self.reads: dict[str, Reads] = {}  # of records that were read, by id
         self.foreign = Foreign()
         self.choose(self._take, self._take_document)
 

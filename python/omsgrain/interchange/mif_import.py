@@ -295,15 +295,11 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
 
 
 class DocumentSnapshot:
-    """A document while its records are imported, to be kept as far as they are stored.
-
-    Attributes:
-        warnings: why it is not kept, or in part.
-    """
+    """A document while its records are imported, to be kept as far as they are stored."""
 
     def __init__(self, document: ParsedDocument, wanted: bool) -> None:
         self._document, self._wanted = document, wanted
-        self.warnings: list[Problem] = []
+        self.warnings: list[Problem] = []  # why it is not kept, or in part
         self._addresses = {
             array: [_GONE] * len(listed) for array, listed in document.manifest.arrays.items()
         }

@@ -114,15 +114,7 @@ class History:
 
 
 class Look:
-    """The stored grains while a batch is planned, with those that the batch stores so far.
-
-    Attributes:
-        snapshot: of the user's grains.
-        coming: by address the grains that are not stored yet.
-        now: by name the current grains, the newest first.
-        late: by name the grains that the batch supersedes.
-        moves: grains that join a history: the place of the plan that causes it, the name.
-    """
+    """The stored grains while a batch is planned, with those that the batch stores so far."""
 
     def __init__(
         self,
@@ -133,9 +125,11 @@ class Look:
         past: Mapping[str, History],
         gone: Mapping[str, list[SourcedGrain]],
     ) -> None:
-        self.snapshot, self.coming = snapshot, coming
-        self.now, self.gone = now, gone
-        self.late: dict[str, History] = {}
+        self.snapshot, self.gone = snapshot, gone
+        self.coming = coming  # by address the grains that are not stored yet
+        self.now = now  # by name the current grains, the newest first
+        self.late: dict[str, History] = {}  # by name the grains that the batch supersedes
+        # Grains that join a history: the place of the plan that causes it, and the name.
         self.moves: list[tuple[int, str, SourcedGrain]] = []
         self._document, self._past = document, past
         self._began = {name: tuple(one.address for one in found) for name, found in now.items()}

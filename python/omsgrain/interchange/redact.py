@@ -40,11 +40,7 @@ _TIMES: Final = frozenset(
 
 
 class Redactor:
-    """The handling of personal data and secrets in one export.
-
-    Attributes:
-        warnings: what a scan found, or that a library for it is missing.
-    """
+    """The handling of personal data and secrets in one export."""
 
     def __init__(self, *, redact: bool, scan: bool) -> None:
         self.warnings: list[Problem] = []

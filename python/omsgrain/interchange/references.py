@@ -242,12 +242,7 @@ def _ids_of(records: Sequence[Arrived]) -> list[Key]:
 
 
 class _Renaming:
-    """The new ids of a document while they are found.
-
-    Attributes:
-        new: by the number of the record.
-        leads: where references lead.
-    """
+    """The new ids of a document while they are found."""
 
     def __init__(self, store: GrainStore, document: ParsedDocument, planner: Planner) -> None:
         self._store, self._document, self._planner = store, document, planner
@@ -256,7 +251,7 @@ class _Renaming:
             if one.id and not one.is_duplicate and _is_renamed(document, one):
                 self._first.setdefault((one.kind, one.id), i)
         self._ids = _ids_of(document.records)
-        self.new: dict[int, str] = {}
+        self.new: dict[int, str] = {}  # by the number of the record
         self.leads = skipped_before(store, document)
 
     def texts(self, numbers: Sequence[int]) -> None:

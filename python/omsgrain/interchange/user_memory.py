@@ -63,15 +63,11 @@ _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 
 
 class MemoryPage:
-    """A snapshot for some grains: what belongs to them, and the number of bytes read.
-
-    Attributes:
-        weight: the bytes of what was read.
-    """
+    """A snapshot for some grains, and what belongs to them."""
 
     def __init__(self, reader: Reader, tenant: str, over: frozenset[int] = frozenset()) -> None:
         self._reader, self._tenant, self._over = reader, tenant, over
-        self.weight = 0
+        self.weight = 0  # bytes of what was read
 
     @cached_property
     def models(self) -> list[Model]:

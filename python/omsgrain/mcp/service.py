@@ -185,12 +185,7 @@ T = TypeVar("T")
 
 
 class McpService:
-    """Shared by all calls, in one event loop.
-
-    Attributes:
-        user: The user whose memory it serves.
-        root: The directory of documents.
-    """
+    """Shared by all calls, in one event loop."""
 
     def __init__(self, store: og.GrainStore, options: McpOptions) -> None:
         self.store = store
