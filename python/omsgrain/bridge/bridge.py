@@ -89,57 +89,47 @@ class BridgeLimits:
     message: int = MESSAGE  # the most bytes of a message
 
 
+@dataclass(eq=False)
 class Bridge:
     """Moves messages from a source into a store."""
 
-    def __init__(
-        self,
-        store: GrainStore,
-        source: MessageSource,
-        letters: DeadLetters,
-        *,
-        log: Log,
-        stop: threading.Event,
-        limits: BridgeLimits | None = None,
-        counts: BridgeCounts | None = None,
-    ) -> None:
-        self._store = store
-        self._source = source
-        self._letters = letters
-        self._log = log
-        self._stop = stop
-        self._limits = limits or BridgeLimits()
-        self.counts = counts or BridgeCounts()
-        self._ready: deque[Message] = deque()  # fetched for the next batch
+    store: GrainStore
+    source: MessageSource
+    letters: DeadLetters
+    log: Log
+    stop: threading.Event
+    limits: BridgeLimits = field(default_factory=BridgeLimits)
+    counts: BridgeCounts = field(default_factory=BridgeCounts)
+    _ready: deque[Message] = field(default_factory=deque)  # fetched for the next batch
 
     def run(self, after: Callable[[], None] = lambda: None) -> None:
         """Move messages until ``stop`` is set, then those already fetched."""
-        while not self._stop.is_set():
-            messages = self._gather(self._limits.idle)
+        while not self.stop.is_set():
+            messages = self._gather(self.limits.idle)
             if messages and not self._deal_with(messages):
                 break
             after()
         else:
             # Only messages that have arrived; later ones are for the next bridge.
-            self._ready.extend(self._source.fetch(self._limits.count, 0))
+            self._ready.extend(self.source.fetch(self.limits.count, 0))
             while self._ready and self._deal_with(self._gather(0)):
                 pass
         after()
 
     def _gather(self, idle: float) -> list[Message]:
         """Return the next batch; empty if no message arrives."""
-        limits, ready, start = self._limits, self._ready, time.monotonic()
+        limits, ready, start = self.limits, self._ready, time.monotonic()
         held: list[Message] = []
         size, first = 0, start
         while len(held) < limits.count:
             if not ready:
                 left = first + limits.age - time.monotonic()
-                if held and (left <= 0 or self._stop.is_set()):
+                if held and (left <= 0 or self.stop.is_set()):
                     break
                 if held:
                     # Waking up for each message would cost more than the message.
                     time.sleep(min(left, limits.lull))
-                ready.extend(self._source.fetch(limits.count - len(held), 0 if held else idle))
+                ready.extend(self.source.fetch(limits.count - len(held), 0 if held else idle))
                 if not ready:
                     break
             if not held:
@@ -159,7 +149,7 @@ class Bridge:
         counts, start = self.counts, time.monotonic()
         taken = self._insist(
             "commit",
-            lambda: take(self._store, [one.data for one in messages], most=self._limits.message),
+            lambda: take(self.store, [one.data for one in messages], most=self.limits.message),
             messages,
         )
         if taken is None:
@@ -172,16 +162,16 @@ class Bridge:
         counts.warnings += taken.warnings
         if refused := taken.refused:
             aside = [Aside(messages[i], refused[i]) for i in sorted(refused)]
-            if self._insist("dead_letter", lambda: self._set_aside(aside), messages) is None:
+            if not self._insist("dead_letter", lambda: self._set_aside(aside), messages):
                 return False
             counts.refused += len(aside)
-        self._source.settle(messages, refused.keys())
+        self.source.settle(messages, refused.keys())
         counts.acknowledged += len(messages)
         counts.settle_seconds += time.monotonic() - done
         return True
 
     def _set_aside(self, aside: Sequence[Aside]) -> bool:
-        self._letters.write(aside)
+        self.letters.write(aside)
         return True
 
     def _insist(self, what: str, work: Callable[[], T], messages: Sequence[Message]) -> T | None:
@@ -189,14 +179,14 @@ class Bridge:
 
         def again() -> None:
             self.counts.retries += 1
-            self._source.hold([*messages, *self._ready])
+            self.source.hold([*messages, *self._ready])
 
         done: T | None = None
         try:
-            done = insist(what, work, self._log, self._stop, again)
+            done = insist(what, work, self.log, self.stop, again)
         finally:
             if done is None:  # it was stopped, or failed for good
-                self._source.give_back([*messages, *self._ready])
+                self.source.give_back([*messages, *self._ready])
                 self._ready.clear()
         return done
 
@@ -319,59 +309,42 @@ def run(
     for number in before:
         signal.signal(number, end)
     try:
-        with store:
-            letters = DeadLetterDirectory(plan.letters) if isinstance(plan.letters, Path) else None
+        with store, ExitStack() as running:
+            letters: DeadLetters | None = None
+            if isinstance(plan.letters, Path):
+                letters = DeadLetterDirectory(plan.letters)
             connection = connect()
-            try:
-                tick = _reports(counts, plan, report)
-                _bridge(store, connection, letters, plan, log, stop, counts, tick)
-            finally:
-                connection.close()
+            running.callback(connection.close)
+            feed: Feed | None = None
+            if plan.publish is not None:
+                over = threading.Event()
+                feed = Feed(store, connection, plan.publish, plan.follower, log, over, counts)
+                pool = running.enter_context(ThreadPoolExecutor(1, "feed"))
+                ended = pool.submit(feed.run)
+                ended.add_done_callback(lambda _: stop.set())  # an error ends the bridge too
+                # The feed ends after the bridge: it still publishes the last batch.
+                running.callback(ended.result)
+                running.callback(feed.wake)
+                running.callback(over.set)
+            tick = _reports(counts, plan, report)
+            if plan.reads:
+
+                def after() -> None:
+                    if feed is not None:
+                        feed.wake()
+                    tick()
+
+                aside = letters or Topic(connection, str(plan.letters))
+                Bridge(store, connection, aside, log, stop, plan.limits, counts).run(after)
+            else:
+                while not stop.wait(plan.limits.idle):
+                    connection.fetch(1, 0)  # raises if the broker refuses for good
+                    tick()
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         report(counts.to_dict())
         log.write("stopped")
-
-
-def _bridge(
-    store: GrainStore,
-    connection: BrokerConnection,
-    letters: DeadLetters | None,
-    plan: BridgePlan,
-    log: Log,
-    stop: threading.Event,
-    counts: BridgeCounts,
-    tick: Callable[[], None],
-) -> None:
-    with ExitStack() as running:
-        feed: Feed | None = None
-        if plan.publish is not None:
-            over = threading.Event()
-            feed = Feed(store, connection, plan.publish, plan.follower, log, over, counts)
-            pool = running.enter_context(ThreadPoolExecutor(1, "feed"))
-            ended = pool.submit(feed.run)
-            ended.add_done_callback(lambda _: stop.set())  # an error ends the bridge too
-            # The feed ends after the bridge: it still publishes the last batch.
-            running.callback(ended.result)
-            running.callback(feed.wake)
-            running.callback(over.set)
-        if plan.reads:
-
-            def after() -> None:
-                if feed is not None:
-                    feed.wake()
-                tick()
-
-            aside = letters or Topic(connection, str(plan.letters))
-            bridge = Bridge(
-                store, connection, aside, log=log, stop=stop, limits=plan.limits, counts=counts
-            )
-            bridge.run(after)
-            return
-        while not stop.wait(plan.limits.idle):
-            connection.fetch(1, 0)  # raises if the broker refuses for good
-            tick()
 
 
 def _reports(

@@ -15,6 +15,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Final, TypeVar
 
 import nats
@@ -85,33 +86,26 @@ class EventLoopThread:
         self._loop.run_forever()
 
 
+@dataclass(eq=False)
 class Nats:
     """A connection to a server: a source of messages and a sink for others."""
 
-    def __init__(
-        self,
-        broker: Broker,
-        log: Log,
-        *,
-        stream: str | None = None,
-        durable: str = "omsgrain",
-        subject: str | None = None,
-        in_flight: int = 2_000,
-        ack_wait: float = 30.0,
-        publishes: Sequence[str] = (),
-    ) -> None:
-        self._log = log
-        self._publishes = publishes
-        self._stream = stream
-        self._durable = durable
-        self._subject = subject
-        self._in_flight = in_flight
-        self._ack_wait = ack_wait
+    broker: Broker
+    log: Log
+    _: KW_ONLY
+    stream: str | None = None
+    durable: str = "omsgrain"
+    subject: str | None = None
+    in_flight: int = 2_000
+    ack_wait: float = 30.0
+    publishes: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
         self._held = 0  # delivered and not settled; only the loop uses it
         self._inbox = Inbox()
         self._connection: Any = None
         self._closed = False
-        self._options = _options(broker) | {
+        self._options = _options(self.broker) | {
             "error_cb": self._on_error,
             "disconnected_cb": self._on_disconnected,
             "reconnected_cb": self._on_reconnected,
@@ -181,7 +175,7 @@ class Nats:
                     await say(i, message.token)
                 await self._connection.flush(_CONFIRM)
             except (Error, OSError, asyncio.TimeoutError) as error:
-                self._log.write("not_heard", reason=type(error).__name__)
+                self.log.write("not_heard", reason=type(error).__name__)
             finally:
                 if settled:
                     self._held -= len(messages)
@@ -223,18 +217,18 @@ class Nats:
         """Connect, and pull messages while there is room."""
         # The first connection is retried too.
         self._connection = await nats.connect(**self._options)
-        self._log.write("connected")
+        self.log.write("connected")
         pulling: Any = None
         silent = 0
-        while self._stream is not None and self._inbox.fatal is None:
-            room = self._in_flight - self._held
+        while self.stream is not None and self._inbox.fatal is None:
+            room = self.in_flight - self._held
             if room <= 0:
                 self._room.clear()
                 await self._room.wait()
                 continue
             try:
                 if pulling is None:
-                    pulling = await self._bind(self._stream)
+                    pulling = await self._bind(self.stream)
                 found = await pulling.fetch(min(room, _PULL), timeout=_POLL)
             except asyncio.TimeoutError:
                 silent += 1
@@ -242,7 +236,7 @@ class Nats:
                     continue
                 found = []
             except (Error, OSError) as error:
-                self._log.write("pull_failed", reason=type(error).__name__)
+                self.log.write("pull_failed", reason=type(error).__name__)
                 found, silent = [], _SILENT
                 await asyncio.sleep(_RETRY)
             if found:
@@ -262,14 +256,14 @@ class Nats:
         context = self._connection.jetstream()
         await self._check_subjects(context, stream)
         try:
-            await context.consumer_info(stream, self._durable)
+            await context.consumer_info(stream, self.durable)
         except NotFoundError:
             wanted = ConsumerConfig(
-                durable_name=self._durable,
+                durable_name=self.durable,
                 ack_policy=AckPolicy.EXPLICIT,
-                ack_wait=self._ack_wait,
-                max_ack_pending=self._in_flight,
-                filter_subject=self._subject,
+                ack_wait=self.ack_wait,
+                max_ack_pending=self.in_flight,
+                filter_subject=self.subject,
             )
             try:
                 await context.add_consumer(stream, wanted)
@@ -279,8 +273,8 @@ class Nats:
                         "the server refuses to create the consumer", found=error.description
                     )
                 raise
-        bound = await context.pull_subscribe_bind(durable=self._durable, stream=stream)
-        self._log.write("subscribed")
+        bound = await context.pull_subscribe_bind(durable=self.durable, stream=stream)
+        self.log.write("subscribed")
         return bound
 
     async def _check_subjects(self, context: Any, stream: str) -> None:
@@ -290,8 +284,8 @@ class Nats:
         except NotFoundError:
             self._inbox.fatal = BrokerError("--stream: the stream does not exist", field="/stream")
             raise
-        read = [self._subject] if self._subject is not None else info.config.subjects or []
-        for name in self._publishes:
+        read = [self.subject] if self.subject is not None else info.config.subjects or []
+        for name in self.publishes:
             if any(covers(one, name, between=".", one="*", rest=">") for one in read):
                 self._inbox.fatal = BrokerError("the bridge would read what it publishes")
                 raise Error("another subject")
@@ -310,14 +304,14 @@ class Nats:
             found = "publishing" if "for publish" in text else "subscribing"
             self._inbox.fatal = BrokerError("the credentials do not allow this", found=found)
         else:
-            self._log.write("connection_error", reason=type(error).__name__)
+            self.log.write("connection_error", reason=type(error).__name__)
 
     async def _on_disconnected(self) -> None:
         if not self._closed:
-            self._log.write("disconnected")
+            self.log.write("disconnected")
 
     async def _on_reconnected(self) -> None:
-        self._log.write("connected")
+        self.log.write("connected")
 
 
 def _options(broker: Broker) -> dict[str, Any]:
