@@ -87,9 +87,8 @@ def history(store: Where, address: str, as_json: bool) -> None:
 def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool) -> None:
     """Show the sources of the grain at ADDRESS in STORE, and their sources."""
     with open_store(store, readonly=True) as grains:
-        graph = (grains.graph.descendants if down else grains.graph.provenance)(
-            address, depth=depth
-        )
+        walk = grains.graph.descendants if down else grains.graph.provenance
+        graph = walk(address, depth=depth)
     if as_json:
         output.emit(_values(graph))
         return

@@ -195,9 +195,10 @@ def ingest(
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
     opening = partial(open_store, store, require_signatures=require_signatures)
     given = {name: value for name, value in encode_options.items() if value}
+    how = {"format": form, "errors": errors, "options": given, "allow_erased": allow_erased}
     tally = IngestTally()
     try:
-        _ingest(opening, allow_erased, inputs, form, errors, given, rejects_path, tally, as_json)
+        _ingest(opening, inputs, how, rejects_path, tally, as_json)
     except BaseException:
         if as_json:
             output.emit(tally.to_dict())
@@ -210,11 +211,8 @@ def ingest(
 
 def _ingest(
     opening: Callable[[], GrainStore],
-    allow_erased: bool,
     inputs: tuple[str, ...],
-    form: Any,
-    errors: Any,
-    options: Any,
+    how: dict[str, Any],
     rejects_path: Path | None,
     tally: IngestTally,
     as_json: bool,
@@ -237,15 +235,7 @@ def _ingest(
                 stack.callback(rejects.close)
                 source = nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
                 with source as stream:
-                    for step in steps(
-                        grains,
-                        stream,
-                        name=name,
-                        format=form,
-                        errors=errors,
-                        options=options,
-                        allow_erased=allow_erased,
-                    ):
+                    for step in steps(grains, stream, name=name, **how):
                         lines = tally.add(name, step)
                         rejects.write(name, step.rejected)
                         for text in () if as_json else lines:

@@ -118,12 +118,10 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     if file is not None:
         data = file.read(_LIMIT + 1)
         try:
-            if len(data) > _LIMIT:
-                raise ValueError
             lines = data.decode("utf-8-sig").splitlines()
-        except ValueError:
+        except UnicodeDecodeError:
             lines = None
-        if lines is None:
+        if lines is None or len(data) > _LIMIT:
             raise FormatError(
                 "--identity-file is not a list of names", expected="one name a line, in UTF-8"
             )

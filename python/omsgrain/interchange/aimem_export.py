@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export a tenant's memory as AIMEM bundles: one for each producer, or one by lines.
 
-What leaves is chosen in one walk, which keeps a few numbers of each grain. The records are read
-when they are written. Spec: AIMEM §2, §3.1, §5.5
+One walk chooses the grains and keeps a few numbers of each. The records are read when they are
+written. Spec: AIMEM §2, §3.1, §5.5
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class BundleOptions(ExportOptions):
     since: str | None = None  # with SINCE: a time in UTC
     producer: str = PRODUCER  # our own namespace, under which grains leave that never were AIMEM
     only_producer: str | None = None  # only the bundle of this producer
-    # what several producers have named leaves in one bundle, ours, each under its own name;
-    # readers that hold to the letter of §2.3 refuse it
+    # put the records of all producers into our bundle, under their own names; readers that follow
+    # §2.3 strictly refuse it
     together: bool = False
     # the model of the embeddings that leave, if the chunks have several
     embedding_model: str | None = None
@@ -289,7 +289,7 @@ class BundleChoice:
         return {name: found[name] for name in sorted(found) if self._asked.takes(name)}
 
     def _join(self) -> None:
-        """Make of all bundles one, our own."""
+        """Combine all bundles into our own."""
         ours = self._number_of(self._asked.producer)
         for rows in (self._chunks, self._entities):
             rows.two = array("q", [ours]) * len(rows)
@@ -312,9 +312,9 @@ class BundleChoice:
         return chosen
 
     def _newest(self, rows: GrainColumns, one: str, several: str) -> NumberIndex:
-        """Leave the newest of several current grains that were one record; look-ups by name.
+        """Keep the newest of several current grains of one record; return an index by name.
 
-        Two stores that were merged can have that; one import never makes it.
+        Merged stores can have several; an import never makes them.
         """
         found = NumberIndex(rows.one, rows.two)
         if not found.has_twice():
@@ -326,14 +326,14 @@ class BundleChoice:
         return NumberIndex(rows.one, rows.two)
 
     def _tell_left(self, count: int, what: str) -> None:
-        """Say how many of a whole export stay, since what they join is in no one bundle."""
+        """Report the edges or links of a full export whose ends are in different bundles."""
         if count and self._asked.scope == "FULL":
             why = "what they join is in no one bundle"
             self._report.lose([Loss(f"{count} of the kind {what}", what, why)])
 
 
 def said(grain: Grain, asked: BundleOptions) -> tuple[dict[str, Any] | None, list[Loss]]:
-    """A grain that never was AIMEM as a chunk, and what that cannot hold."""
+    """Make a chunk of a grain that never was AIMEM, and list what the chunk cannot hold."""
     owner = grain.get("user_id")  # all grains are of the tenant
     return native(grain, producer=asked.producer, owner=owner, strict=asked.strict)
 
@@ -348,8 +348,8 @@ def export_bundle(
 ) -> list[Bundle]:
     """Export a tenant: one bundle for each producer, in the order of their names.
 
-    The same store and the same ``now`` give the same bundles. There is always one, if with
-    nothing in it. All of them are in memory at once; ``export_stream`` needs little.
+    The same store and the same ``now`` give the same bundles. There is always at least one, which
+    may be empty. All of them are in memory at once; ``export_stream`` needs little memory.
 
     Spec: AIMEM §2, §5.5
     """
@@ -361,7 +361,7 @@ def export_bundle(
 
 
 class AimemExport(MemoryExport):
-    """An export of a tenant's memory: what leaves was chosen, and is read when it is asked for."""
+    """An export of a tenant's memory: grains are chosen first, and read for each bundle."""
 
     report: AimemExportReport  # what is lost
 
@@ -473,9 +473,9 @@ def export_stream(
     piece: int = PIECE,
     **options: Any,
 ) -> Iterator[bytes]:
-    """Export one bundle by lines; what can be refused is refused by the call.
+    """Export one bundle by lines; the call itself refuses an invalid request.
 
-    Whoever reads on after an error has got less than the envelope's checksum is of, and can tell.
+    After an error the lines are incomplete, and the envelope's checksum shows it.
 
     Spec: AIMEM §3.1
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Import AIMEM bundles: decide about each record by what is stored, and store what is new.
+"""Import AIMEM bundles: compare each record with the store, and store new records.
 
 A bundle is checked whole before anything is stored. Spec: AIMEM §2.9, §3.2, §5.1, §5.4
 """

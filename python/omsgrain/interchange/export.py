@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exports of a user's memory, whatever their format: what may leave, and the report.
+"""Exports of a user's memory in any format: the rules, and the report.
 
-An export reads the user's current grains. Consents and what is kept of documents are no memory of
-their own: they are counted, and what documents say of themselves is noted. Each grain that leaves
-is checked by the rules for exports. At the end the export is noted in the audit trail. A format
-says which of the grains it takes, and what it makes of them.
+An export reads the user's current grains. Consents and the kept parts of documents are no memory;
+the export counts them, and collects the documents' own members. It checks each exported grain by
+the rules for exports, and adds an entry to the audit trail. Each format chooses its grains and
+makes records of them.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class MemoryExport(Export):
             self.allow(grain, page.held(seq))
 
     def lost_around(self, envelope: Mapping[str, Any]) -> list[Loss]:
-        """The parts of consents and of documents' own data that no export has."""
+        """List the consents, and the documents' own members that the export leaves out."""
         return [*self._consents, *self.around.losses(self.to, envelope)]
 
 

@@ -128,7 +128,7 @@ def read_blob(path: Path) -> bytes:
 
 
 def one_grain(data: bytes) -> bytes:
-    """Refuse what is no blob: a container, whose name ends in .mg too, or text."""
+    """Refuse data that is no blob: text, or a container, whose name ends in .mg too."""
     if data.startswith(MAGIC):
         raise UnsupportedError(
             "a container of many grains",

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Documents that are kept beside their records, and given back as they came.
+"""Kept documents: stored beside their records, and exported again as they came.
 
-A document is kept without the records that the store refused, and without what other systems say
-of them in it. Nothing of an erased record is kept, even if the record is not in the document. A
-record that is already stored in another form is kept beside it as a duplicate, which is no memory:
-it comes back with the document, and no recall finds it.
+The store keeps a document without the records that it refused, and without other systems' remarks
+about them. It keeps nothing about an erased record, even if the record is not in the document. A
+record that is already stored in another form is kept as a duplicate. A duplicate is no memory: it
+is exported with its document, and no recall finds it.
 
-An export of a document needs the permission to export all of its records, also those that were
-superseded since. A document with an erased or restricted record cannot be exported.
+To export a document, every record in it must be allowed to leave, also superseded ones. A document
+with an erased or restricted record cannot be exported.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ _NAMED: Final = frozenset(
 def trimmed(
     store: GrainStore, user_id: str, ids: Collection[str], addresses: Collection[str]
 ) -> Iterator[list[str]]:
-    """Store the documents of a user again without what they say of some records.
+    """Store the documents of a user again without their remarks about some records.
 
     Yields the addresses of their old grains, which the caller deletes with the records. If that
     fails, the new grains are removed again.
@@ -156,7 +156,7 @@ def _again(
     ids: frozenset[str],
     addresses: frozenset[str],
 ) -> list[Grain] | None:
-    """The grains of a manifest without what it says of the records; None if it says nothing."""
+    """Make a manifest without remarks about the records; None if it has no such remarks."""
     try:
         found = open_manifest(whole, snapshot.part)
         known = keyed(whole, snapshot.part)
@@ -177,7 +177,7 @@ def _again(
 
 
 def _without(envelope: dict[str, Any], gone: frozenset[str]) -> dict[str, Any]:
-    """The envelope without what it says of some ids."""
+    """Remove the remarks about some ids from an envelope."""
     left: dict[str, Any] = _cleaned({k: v for k, v in envelope.items() if k != VENDORS}, gone)
     if VENDORS not in envelope:
         return left
@@ -262,10 +262,10 @@ def kept_pieces(
     purpose: Purpose = "transfer",
     actor: str | None = None,
 ) -> tuple[Iterator[bytes], list[Loss]]:
-    """Give a document back as it came, by pieces; of several with one id the last one.
+    """Export a kept document as it came, by pieces; of several with one id the last one.
 
-    Its records are in memory once, as text. A document that is spelled in a way of its own, is of
-    memories in JSON-LD, or carries grains of another format is made at once.
+    Its records are in memory once, as text. Some documents are made at once: those with a spelling
+    of their own, those in JSON-LD, and those that carry grains of another format.
     """
     named = [one for one in documents(store, user_id, purpose) if one.id == id]
     if not named:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Export a user's memory as a document of MIF, of either version or in JSON-LD.
 
-Records of the format leave as they were; other grains through what the formats have in common.
-What the document says of itself, such as counts, times and checksums, is new. What was superseded,
-retracted or restricted stays, and so does what is being erased. Spec: MIF 2.0 §1, §8; MIF 1.0 §2,
-§6
+Records of the format are exported unchanged; other grains are converted. The document's own
+counts, times and checksums are new. Superseded, retracted and restricted grains are not exported,
+nor grains that are being erased. Spec: MIF 2.0 §1, §8; MIF 1.0 §2, §6
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _GRAPH: Final = frozenset(("entity", "relationship", "episode", "node", "edge", 
 """Kinds of records that are neither memories nor tasks."""
 _NO_PLACE: Final = "only its document knows where it stood"
 _CHANGING: Final = ("redact_pii", "since", "strict")
-"""Options that a document which is given back as it came has no use for."""
+"""Options that do not apply to the export of an imported document."""
 USUAL: Final = "mif2"
 """The format of an export, if none is named."""
 
@@ -133,11 +132,10 @@ def export_pieces(
     alive: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> tuple[Iterable[bytes], list[Loss], ExportReport]:
-    """Export a user's memory as one document, by pieces, or give back one that was imported.
+    """Export a user's memory as one document, by pieces, or export an imported document again.
 
-    The same store and the same ``now`` give the same document. Of a document as large as the
-    memory itself, the records are in memory once, as text. Where some of them are written in the
-    words of another format, all of them are for a while in memory as objects too.
+    The same store and the same ``now`` give the same document. The records are in memory once, as
+    text. If some grains need conversion, all records are in memory as objects too for a while.
     """
     found: Iterable[bytes]
     if document is not None:

@@ -14,16 +14,16 @@ A row of the table is what is stored, a column is a strategy.
     a newer version, and this one in its history  unchanged        unchanged         unchanged
     only what was withdrawn here                  refused          refused           refused
 
-A record whose text is stored under another id, and whose own id holds nothing, is imported with
-`overwrite` as a record of that other id.
+With `overwrite`, a record whose text is stored under another id, and whose own id is not stored,
+is imported under that other id.
 
-``updated_at`` tells which one is newer, or else ``version``. The older one joins the history
-before the stored one, which stays current. Kinds of records without a text of their own, such as
-todos, have no duplicates: other fields count for them as another text does for memories.
+The newer one has the later ``updated_at``, or else the higher ``version``. The older one joins the
+history before the stored one, which stays current. Kinds of records without a text, such as todos,
+have no duplicates: for them, other fields count as another text.
 Spec: MIF 1.0 §8, MIF 2.0 §6
 
 AIMEM has one strategy, `NEWEST`: by ``created_at`` a newer record supersedes an older one. All
-else is a conflict, for which the import does nothing. Spec: AIMEM §3.2, §5.1
+other differences are conflicts, and the import leaves those records out. Spec: AIMEM §3.2, §5.1
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Personal data and secrets in an export: take them out, or warn of them.
+"""Personal data and secrets in an export: remove them, or warn of them.
 
-A scan searches the same strings as redaction and changes nothing. Redaction looks into every
-string of every record, and of what stands around them. Structure stays: ids, references and times,
-where they look like that. An id that tells something, such as an e-mail address, becomes a fresh
-one, and all references to it lead there.
+A scan searches the same strings as redaction and changes nothing. Redaction searches every string
+of the records and of the envelope. It leaves ids, references and times that look like ones. An id
+that contains personal data, such as an e-mail address, is replaced, with all references to it.
 """
 
 from __future__ import annotations
@@ -75,11 +74,11 @@ class Redactor:
             document = {name: one for name, one in document.items() if name != "extensions"}
         else:
             bare = (_without_grain(one["payload"]) for one in records)
-            flags = self._scanned((one, frozenset(_kept(one, "")).__contains__) for one in bare)
+            flags = self._scanned((one, _times(one)) for one in bare)
         return {**document, "records": records}, flags
 
     def losses(self, losses: list[Loss]) -> list[Loss]:
-        """Losses without what is taken out: ids and names of fields can tell it."""
+        """Redact the losses too: their ids and field names can contain personal data."""
         if not self._redact:
             return losses
         from omsgrain.privacy.redact import redact_text
@@ -140,8 +139,7 @@ class Redactor:
         flags, done = Flags(), []
         for record in records:
             bare = _without_grain(record["payload"])
-            keep = frozenset(_kept(bare, "")).__contains__  # no patterns: a member may be called *
-            told = redact_record(bare, keep=keep)
+            told = redact_record(bare, keep=_times(bare))
             flags |= told.flags
             done.append({**record, "payload": told.record if told.changed else bare})
         return done, flags
@@ -174,7 +172,7 @@ def _bare_around(envelope: Record) -> Record:
 def _told_ids(
     arrays: Mapping[str, JsonTexts], found: Mif, tells: Callable[[str], bool]
 ) -> dict[tuple[str, str], str]:
-    """Fresh ids for those that tell something, by kind and id, in the order of the document."""
+    """Make new ids for those with personal data, by kind and id, in the order of the document."""
     leads: dict[tuple[str, str], str] = {}
     for at, array in arrays.items():
         for record in array:
@@ -187,7 +185,7 @@ def _told_ids(
 
 
 def _listed(record: Record, redactions: Mapping[str, list[Record]]) -> Record:
-    """A record with the list of what was taken out: of its content, and then of its fields."""
+    """Add the list of redactions to a record: of its content, then of its fields."""
     listed = record.get("redactions")
     found = list(listed) if isinstance(listed, list) else []
     found += redactions.get("/content", [])
@@ -198,24 +196,39 @@ def _listed(record: Record, redactions: Mapping[str, list[Record]]) -> Record:
 
 
 def _structure(value: Record, format: Mif) -> Callable[[str], bool]:
-    """Tell which pointers are those of an id, a reference or a time that looks like one.
+    """Return a test for the pointers of ids, references and times that look like ones.
 
-    A function, as a member called ``*`` would be a pattern among pointers.
+    It is a function, because a member called ``*`` would be a pattern in a list of pointers.
     """
-    return frozenset(_structural(value, "", None, format.formed)).__contains__
+    found = (
+        at
+        for at, name, text in _strings(value, "", "")
+        if name in format.formed and (LIKE_UUID.fullmatch(text) or times.parse(text) is not None)
+    )
+    return frozenset(found).__contains__
 
 
-def _structural(value: Any, at: str, name: str | None, names: frozenset[str]) -> Iterator[str]:
+def _times(memory: Record) -> Callable[[str], bool]:
+    """Return a test for the pointers of times, which look like telephone numbers to some."""
+    found = (
+        at
+        for at, name, text in _strings(memory, "", "")
+        if name in _TIMES and at.endswith(f"/{name}") and times.parse(text, floating=True)
+    )
+    return frozenset(found).__contains__
+
+
+def _strings(value: Any, at: str, name: str) -> Iterator[tuple[str, str, str]]:
+    """Yield the strings in a value: the pointer, the name of the member, and the text."""
     if isinstance(value, str):
-        if name in names and (LIKE_UUID.fullmatch(value) or times.parse(value) is not None):
-            yield at
+        yield at, name, value
     elif isinstance(value, dict):
         for key, one in value.items():
             step = key.replace("~", "~0").replace("/", "~1")
-            yield from _structural(one, f"{at}/{step}", key, names)
+            yield from _strings(one, f"{at}/{step}", key)
     elif isinstance(value, list):
         for i, one in enumerate(value):
-            yield from _structural(one, f"{at}/{i}", name, names)
+            yield from _strings(one, f"{at}/{i}", name)
 
 
 def _without_grain(memory: Record) -> Record:
@@ -225,14 +238,3 @@ def _without_grain(memory: Record) -> Record:
     kept = {name: one for name, one in said.items() if name != _CARRIED}
     rest = {name: one for name, one in memory.items() if name != "extensions"}
     return {**rest, "extensions": kept} if kept else rest
-
-
-def _kept(value: Any, at: str) -> Iterator[str]:
-    """Pointers of times, which look like telephone numbers to some."""
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, one in items:
-        step = f"{at}/{str(key).replace('~', '~0').replace('/', '~1')}"
-        if isinstance(one, dict | list):
-            yield from _kept(one, step)
-        elif key in _TIMES and isinstance(one, str) and times.parse(one, floating=True):
-            yield step

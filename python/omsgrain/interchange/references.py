@@ -43,7 +43,7 @@ def named_in(value: Any) -> Iterator[str]:
 
 
 def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]:
-    """The warnings of a document without those of references that lead to what is stored."""
+    """Drop the warnings of references that lead to stored records."""
     names = _dangling(document)
     brought = {one.id for one in document.records if not one.is_duplicate}
     with open_sources(context_of(store), document.owner) as snapshot:
@@ -59,7 +59,7 @@ def resolved(store: GrainStore, document: ParsedDocument) -> tuple[Problem, ...]
 
 
 def skipped_before(store: GrainStore, document: ParsedDocument) -> dict[Key, str]:
-    """Where references lead to records that an earlier import skipped as duplicates."""
+    """Find new ids for references to records that an earlier import skipped as duplicates."""
     names = {name for name in _dangling(document).values() if name}
     if not names:
         return {}
@@ -202,9 +202,9 @@ def rename(store: GrainStore, document: ParsedDocument, planner: Planner) -> int
 def lead(
     store: GrainStore, document: ParsedDocument, stored: Mapping[int, str], *, overwrite: bool
 ) -> int:
-    """Lead references to memories whose text is stored to what is stored.
+    """Point references at the stored memories with the same text; return how many ids changed.
 
-    What overwrites that takes its id. Returns how many records have another id.
+    A record that overwrites a stored memory takes its id.
     """
     records = document.records
     leads = skipped_before(store, document)
@@ -313,7 +313,7 @@ class _Renaming:
                         yield i, one, look
 
     def finish(self) -> int:
-        """Rename the records, and lead all references there; how many records have another id."""
+        """Rename the records and all references to them; return how many ids changed."""
         document, new = self._document, self.new
         if not new and not self.leads:
             return 0
@@ -337,7 +337,7 @@ class _Renaming:
 
 
 def _referred_first(document: ParsedDocument, numbers: Sequence[int]) -> list[int]:
-    """Records in such an order that those come first to which others refer, circles aside."""
+    """Order records so that each comes after the records that it refers to, but for circles."""
     records = document.records
     at = {one.id: i for i in numbers if (one := records[i]).id}
     order: list[int] = []
@@ -362,7 +362,7 @@ def _is_renamed(document: ParsedDocument, one: Arrived) -> bool:
 
 
 def fresh(document: ParsedDocument, one: Arrived) -> str:
-    """The id of a record whose own is taken: of the shape that its own has."""
+    """Make a new id in the shape of the record's own, which is taken."""
     prefix = _PREFIX.match(one.id or "")
     says = one.hash or sha256(canonical(document.record_of(one))).hexdigest()
     return f"{prefix[0] if prefix else ''}{uuid5(_FRESH, f'{one.kind} {one.id} {says}')}"

@@ -2,8 +2,8 @@
 """The memory of one user as it was at one moment, read by pages.
 
 The numbers of the current grains are in memory, 8 bytes each. Grains never change, so a later read
-returns the same. If a grain was removed, erased or restricted meanwhile, the read fails. So no
-snapshot stays open between two pages: a slow reader would keep writers waiting.
+returns the same bytes. The read fails if a grain was removed, erased or restricted meanwhile. No
+snapshot stays open between two pages, so a slow reader does not block writers.
 """
 
 from __future__ import annotations
