@@ -96,7 +96,6 @@ class KeptBundle:
 
 
 _PAGE: Final = 256  # records that are read together
-_PAGE_SIZE: Final = 100  # grains, each of which can be 1 MiB of a document
 _NAMED: Final = frozenset(
     field.name for shapes in (MIF1, MIF2) for shape in shapes.values() for field in shape
 )
@@ -208,24 +207,12 @@ def _is_of(value: Any, gone: frozenset[str]) -> bool:
 
 def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
     for format in NAMES:
-        cursor: str | None = None
-        while True:
-            page = store.query(
-                user_id=user_id,
-                type="state",
-                namespace=format,
-                current=None,
-                bookkeeping=True,
-                limit=_PAGE_SIZE,
-                cursor=cursor,
-            )
-            for hit in page.results:
-                source = Source.of(hit.grain)
-                if source is not None and source.kind == KIND:
-                    yield hit.grain
-            cursor = page.next_cursor
-            if cursor is None:
-                break
+        for grain in store.iter_query(
+            user_id=user_id, type="state", namespace=format, current=None, bookkeeping=True
+        ):
+            source = Source.of(grain)
+            if source is not None and source.kind == KIND:
+                yield grain
 
 
 # -- giving a document back -----------------------------------------------------------------------
