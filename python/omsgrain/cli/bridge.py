@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import platform
 from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -193,20 +194,15 @@ def bridge(
     opened = open_store(
         store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
     )
-    run(opened, connect, plan, log, _reporter(as_json))
+    run(opened, connect, plan, log, partial(_report, as_json))
 
 
-def _reporter(as_json: bool) -> Callable[[dict[str, Any]], None]:
-    def report(counts: dict[str, Any]) -> None:
-        if as_json:
-            output.emit(counts)
-            return
-        click.echo(
-            "{messages} messages, {stored} stored, {duplicates} duplicates, {refused} refused, "
-            "{acknowledged} acknowledged, {published} published".format(**counts)
-        )
-
-    return report
+def _report(as_json: bool, counts: dict[str, Any]) -> None:
+    text = (
+        "{messages} messages, {stored} stored, {duplicates} duplicates, {refused} refused, "
+        "{acknowledged} acknowledged, {published} published"
+    )
+    output.done(as_json, text.format(**counts), **counts)
 
 
 def _check_name(name: str | None, is_nats: bool) -> None:

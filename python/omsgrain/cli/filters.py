@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
@@ -23,12 +24,13 @@ _CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
 _BYTE = re.compile("[0-9]{1,3}")
 
 
-def _type(_: click.Context, __: click.Parameter, text: str | None) -> str | int | None:
-    return int(text) if text is not None and _BYTE.fullmatch(text) else text
+def _number(
+    pattern: re.Pattern[str], _: click.Context, __: click.Parameter, text: str | None
+) -> str | int | None:
+    return int(text) if text is not None and pattern.fullmatch(text) else text
 
 
-def _time(_: click.Context, __: click.Parameter, text: str | None) -> str | int | None:
-    return int(text) if text is not None and _MS.fullmatch(text) else text
+_type, _time = partial(_number, _BYTE), partial(_number, _MS)
 
 
 def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:

@@ -89,6 +89,11 @@ The dispute is settled:
     omsgrain unrestrict memory.omsg ADDRESS --reason settled
 """
 
+_INCOMPLETE = {
+    "unopened": "some grains were not checked: no key opens them",
+    "key": "a key was not destroyed: it is in another key file",
+    "rekey": "the key file was not rewritten",
+}
 _store = store_argument()
 _address = argument("address", help=ADDRESS)
 _code = click.option(
@@ -316,12 +321,8 @@ def _print_erasure(report: ErasureReport) -> None:
     for address, rule in report.kept:
         click.echo(output.safe(f"kept: {address}  {rule}"), err=True)
     for what in report.incomplete:
-        if what == "unopened":
-            click.echo("some grains were not checked: no key opens them", err=True)
-        elif what == "key":
-            click.echo("a key was not destroyed: it is in another key file", err=True)
-        elif what == "rekey":
-            click.echo("the key file was not rewritten", err=True)
+        if what in _INCOMPLETE:
+            click.echo(_INCOMPLETE[what], err=True)
     if report.rekeyed:
         click.echo("the key file is rewritten; destroy the old master key")
     if report.scrubbed:

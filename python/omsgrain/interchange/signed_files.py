@@ -79,28 +79,23 @@ def verify_envelopes(
     found: list[SignedBy | OmsError] = []
     for number, (envelope, verdict) in enumerate(zip(given, verdicts, strict=True)):
         one = name if len(given) == 1 else f"{name}, envelope {number}"
-        if isinstance(verdict, KeyMissingError):  # sealed
-            (proved,) = cose.prove_many([envelope], resolver=resolver)
-            if isinstance(proved, OmsError):
-                found.append(proved)
-                continue
-            blob, signer, iat = proved[0], proved[1].signer, proved[1].iat
-        elif isinstance(verdict, OmsError):
-            found.append(verdict)
-            continue
-        else:
-            blob, signer, iat = verdict.grain.blob, verdict.signer, verdict.iat
-        has = _core.address(blob)
         try:
+            if isinstance(verdict, KeyMissingError):  # sealed
+                blob, proof = cose.prove(envelope, resolver=resolver)
+                signer, iat = proof.signer, proof.iat
+            elif isinstance(verdict, OmsError):
+                raise verdict
+            else:
+                blob, signer, iat = verdict.grain.blob, verdict.signer, verdict.iat
+            has = _core.address(blob)
             if address is not None and has != address:
                 text = "the grain has another address"
                 raise IntegrityError(text, expected=address, found=has)
             if trust is not None:
                 trust.confirm(signer, resolver)
+            found.append(SignedBy(one, signer, iat, has))
         except OmsError as error:
             found.append(error)
-            continue
-        found.append(SignedBy(one, signer, iat, has))
     return found
 
 

@@ -46,7 +46,7 @@ class FileFindings:
     documents: int  # how many are in it
     errors: tuple[Problem, ...] = ()  # what is wrong, by place; at most a thousand
     total: int = 0  # how many errors there are
-    warnings: tuple[Problem, ...] = field(default=())  # what else is to be said
+    warnings: tuple[Problem, ...] = ()  # what else is to be said
     exit_code: int = 0  # what the command line exits with for it
     # of the memories in it, what is compared with others; by pointer and line
     dated: tuple[tuple[_Place, lint.Dated], ...] = field(default=(), repr=False, compare=False)
@@ -76,7 +76,7 @@ class _ValidateOptions(NamedTuple):
                      strict_published=self.published, compare=False)  # fmt: skip
 
     def dated(
-        self, document: Any, file: Path, line: int | None = None
+        self, document: Any, file: Path, line: int | None
     ) -> list[tuple[_Place, lint.Dated]]:
         """The values of a document's memories that are compared."""
         if self.mode != "extra":
@@ -144,7 +144,7 @@ def _validated(file: Path, asked: _ValidateOptions) -> FileFindings:
 
 def _is_judged(format: str | None) -> bool:
     """Whether documents of a format are judged here, by a mode."""
-    known = None if format is None else FORMATS.get(format)
+    known = FORMATS.get(format or "")
     return known is not None and "mode" in known.load_options
 
 
@@ -190,15 +190,13 @@ def _checked(file: Path, asked: _ValidateOptions) -> FileFindings:
                           hint="JSON, lines of JSON, Markdown or YAML.")  # fmt: skip
         return FileFindings(str(file), None, 0, (unknown,), 1, (), UnsupportedError.exit_code)
     sheet = layouts.read_file(data, layout, shape=asked.shape or shape_of_name(file.name))
-    if sheet.tree is not None:
-        verdicts: list[tuple[int | None, MifLdVerdict]] = [(None, asked.judge(sheet.tree))]
-        dated = asked.dated(sheet.tree, file)
-    else:
+    lines: list[tuple[int | None, Any]] = [(None, sheet.tree)]
+    if sheet.tree is None:
         lines = [(line, one) for one, (_, line) in zip(sheet.values, sheet.places, strict=True)]
-        verdicts = [(line, asked.judge(one)) for line, one in lines]
-        dated = [pair for line, one in lines for pair in asked.dated(one, file, line)]
+    verdicts = [(line, asked.judge(one)) for line, one in lines]
+    dated = tuple(pair for line, one in lines for pair in asked.dated(one, file, line))
     checked = _summed(file, len(sheet.values), verdicts, sheet.problems, sheet.warnings)
-    return replace(checked, dated=tuple(dated))
+    return replace(checked, dated=dated)
 
 
 def _summed(
