@@ -210,7 +210,7 @@ class MifExport(MemoryExport):
     ) -> None:
         super().__init__(store, user_id, asked.to, asked, ExportReport(asked.to.name), alive)
         self._format, self._asked, self._user_id = asked.to, asked, user_id
-        # What leaves, opened, by plain address, in the order of arrival.
+        # The exported grains, opened, by plain address, in the order of arrival.
         self.grains: dict[str, Grain] = {}
         self.own: dict[str, str] = {}  # the kinds of those that were records of the format already
         self.parts: set[str] = set()  # the parts of these
