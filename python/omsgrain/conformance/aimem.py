@@ -17,16 +17,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 import omsgrain as og
 from omsgrain import formats
-from omsgrain.conformance.bench import ADA, NOW, TENANT, Bench, ada, ben, by_hand
+from omsgrain.conformance.bench import ADA, NOW, TENANT, Bench, ada, by_hand
 from omsgrain.conformance.rule import (
     TAKEN,
     Entry,
     Tried,
     documents,
     edited,
-    refuses,
     table,
-    takes,
     value_of,
 )
 from omsgrain.conformance.vectors import data
@@ -289,24 +287,6 @@ def signature_payload(_: Bench, entry: Entry) -> Iterator[Tried]:
     proof = trust.check(by_others, _canonical(), _known())
     yield Tried("one made by hand", ADA, proof.signer if proof else "no signer")
     yield Tried("one of ours", by_others, signature.sign_bundle(_canonical(), ada()))
-
-
-def signature_refused(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Invalid, untrusted and missing signatures are refused."""
-    adas, bens = (signature.sign_bundle(_canonical(), one) for one in (ada(), ben()))
-    text, known = _canonical(), _known()
-    yield refuses("over another text", "signature_invalid", trust.check, adas, text + b" ", known)
-    yield refuses("by somebody else", "signature_untrusted", trust.check, bens, text, known)
-    what = "none, although required"
-    yield refuses(what, "signature_missing", trust.check, None, text, known, required=True)
-    yield takes("none, and not required", trust.check, None, text, known)
-
-
-def signature_header(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The HTTP header of a signature."""
-    yield Tried("its name", "AIMEM-Signature", signature.HEADER)
-    yield Tried("fb ff fe in base64url", "-__-", signature.to_header(b"\xfb\xff\xfe"))
-    yield Tried("read again", b"\xfb\xff\xfe", signature.from_header("-__-"))
 
 
 # a store

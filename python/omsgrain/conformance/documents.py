@@ -122,13 +122,6 @@ _USER: Final = "user-42"
 # MIF 2.0
 
 
-def minimal(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The minimal document is valid and can be loaded."""
-    least = case_of(entry, {})
-    yield Tried(json.dumps(least), [], validated("mif2", spelled(least)))
-    yield Tried("loaded", "mif2", formats.load(spelled(least)).format)
-
-
 def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """An export matches the published schema, also by a JSON Schema validator."""
     store = bench.store()
@@ -154,32 +147,6 @@ def schema(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 def _whole() -> Any:
     return documents("mif1")["all"]
-
-
-def layouts(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A document is written in each layout, and read from it."""
-    found = formats.load(spelled(_whole()))
-    for layout in entry["layouts"]:
-        written = formats.dump(found, format="mif1", layout=layout).data
-        again = formats.dump(formats.load(written), format="mif1", layout="json").data
-        yield Tried(layout, _whole(), json.loads(again))
-
-
-def yaml(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """In hand-written YAML, words such as no, and times, are strings."""
-    read = formats.load("\n".join(entry["yaml"]).encode(), format="mif1")
-    found = json.loads(formats.dump(read, format="mif1", layout="json").data)
-    yield Tried("user_id: no", "no", found["export"]["user_id"])
-    yield Tried("content: yes", "yes", found["memories"][0]["content"])
-    yield Tried("a time", "2026-02-02T14:30:00Z", found["memories"][0]["created_at"])
-
-
-def yaml_bomb(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Each alias repeats the previous one nine times."""
-    lines = ["mif_version: '1.0'", "a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    found = validated("mif1", "\n".join(lines).encode())
-    yield Tried("nine to the twelfth texts", True, bool(found) and not found[0].startswith("~"))
 
 
 def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -283,19 +250,6 @@ def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
 # MIF in JSON-LD
 
 
-def corpus_lines(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories in an array, a corpus or lines are checked one by one."""
-    least, later = documents("mif-ld")["least"], documents("mif-ld")["memory 1.x"]
-    records = [{"kind": "memory", "payload": one} for one in (least, later)]
-    whole = {"@type": "MemoryCorpus", "records": records}
-    yield Tried("a corpus of two shapes", [], judged(spelled(whole)))
-    yield Tried("an array of two", [], judged(spelled([least, later])))
-    bad = judged(spelled([least, later | {"@id": "x"}]))
-    yield Tried("the second of them bad", ["MIF-ID /1/@id"], bad)
-    found = formats.load(b"\n".join(map(spelled, (least, later))), format="mif-ld")
-    yield Tried("by lines", (), found.problems)
-
-
 def errors(_: Bench, entry: Entry) -> Iterator[Tried]:
     """An error has the reference's wording, and a hint for the repair."""
     for case in entry["cases"]:
@@ -303,36 +257,6 @@ def errors(_: Bench, entry: Entry) -> Iterator[Tried]:
         ((pointer, value),) = case["set"].items()
         yield Tried(f"{pointer}: {value}", True, case["says"] in found.message)
         yield Tried("its hint", True, bool(getattr(found, "hint", "")))
-
-
-def markdown(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A Markdown file with front matter is a memory, and is written unchanged."""
-    text = "\n".join(entry["markdown"]) + "\n"
-    found = formats.load(text.encode(), format="mif-ld")
-    yield Tried("written again", text, formats.dump(found, format="mif-ld").data.decode())
-    grain = next(one for one in found.grains if one.type == "belief")
-    tags = list(grain.get("structural_tags", []))
-    yield Tried("its namespace and tags", [entry["namespace"], entry["tags"]],
-                [grain.get("namespace"), tags])  # fmt: skip
-
-
-def grain_types(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The type of a memory determines the type of its grain."""
-    for case in entry["cases"]:
-        found = formats.load(spelled(case_of(entry, case)), format="mif-ld")
-        yield Tried(case["set"]["/memoryType"], case["type"], found.grains[0].type)
-
-
-def same_address(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Access counts are outside the grain."""
-    first = _address(entry, {})
-    yield Tried("read twice", first, _address(entry, {}))
-    more = _address(entry, {"set": {"/temporal/accessCount": 6}})
-    yield Tried("one more access: the same grain", first, more)
-
-
-def _address(entry: Entry, change: Entry) -> str:
-    return formats.load(spelled(case_of(entry, change)), format="mif-ld").grains[0].address
 
 
 def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
@@ -355,14 +279,6 @@ def _memories(text: bytes) -> list[Any]:
         return whole
     records = whole.get("records", whole.get("memories")) if isinstance(whole, dict) else None
     return [whole] if records is None else [one.get("payload", one) for one in records]
-
-
-def local(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories of the namespace _local are exported only on request."""
-    found = formats.load(spelled(case_of(entry, entry)), format="mif-ld")
-    yield refuses("by default", "ERR_SCHEMA", formats.dump, found, format="mif-ld")
-    asked = formats.dump(found, format="mif-ld", local=True)
-    yield Tried("on request", True, b"The garden is watered" in asked.data)
 
 
 def offline(_: Bench, entry: Entry) -> Iterator[Tried]:

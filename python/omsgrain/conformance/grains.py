@@ -58,20 +58,6 @@ def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("many at once", [_FACT_AT] * 3, og.address_many([fact] * 3))
 
 
-def exact(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A grain that is read and written again has the same bytes."""
-    for what, area in (("vector 1, a fact", "oms"), ("a belief", "types")):
-        grain = og.decode(blob(area, 1))
-        yield Tried(what, blob(area, 1), og.encode(grain.to_dict(), keep_type_name=True))
-
-
-def json_bytes(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Bytes in JSON."""
-    given = {"type": "state", "context": {"x": b"\x00\xff"}, "created_at": 1000}
-    context = json.loads(og.decode(og.encode(given)).to_json())["context"]
-    yield Tried("bytes 00 ff", {"x": {"$bytes": "AP8="}}, context)
-
-
 # writing
 
 

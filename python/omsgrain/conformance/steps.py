@@ -131,6 +131,9 @@ _FORMS: Final[dict[str, Callable[[Scene, Any], Any]]] = {
     "$vector": lambda _, name: blob(*_area_and_number(name)),
     "$data": lambda _, path: at(data(path.partition("/")[0]), path.partition("/")[2]),
     "$signer": lambda _, name: SIGNERS[name](),
+    "$public": lambda _, name: attrgetter(name)(og),
+    "$json": lambda _, value: spelled(value_of(value)),
+    "$parsed": lambda _, text: json.loads(text),
     "$path": lambda scene, name: scene.directory / name,
 }
 """Values that JSON does not have: the only member of an object, and what makes the value."""
@@ -369,9 +372,12 @@ def _judge(_: Scene, given: Any, **options: Any) -> list[str]:
     return judged(spelled(given), **options)
 
 
+def _judged(scene: Scene, given: Any) -> list[str]:
+    return validated(scene.spec, spelled(given))
+
+
 def _problems(scene: Scene, given: Any) -> list[str]:
-    found = validated(scene.spec, spelled(given))
-    return [said for said in found if not said.startswith("~")]
+    return [said for said in _judged(scene, given) if not said.startswith("~")]
 
 
 def _bundle_problems(_: Scene, given: Any) -> list[str]:
@@ -504,6 +510,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "export_bundle": _export_bundle,
     "erase_tenant": _erase_tenant,
     "judge": _judge,
+    "judged": _judged,
     "problems": _problems,
     "bundle_problems": _bundle_problems,
     "call": _call,
