@@ -46,31 +46,18 @@ Basis = Literal["draft", "recommendation"]
 
 
 class BundleCase(NamedTuple):
-    """A change of the sample, and what a server must answer.
-
-    Attributes:
-        name: a short name.
-        section: the section of the draft.
-        basis: the draft, or a recommendation.
-        change: pointers to set and to remove.
-        rule: our id of the broken rule; empty for a valid bundle.
-        pointer: the place of the defect.
-        status: the HTTP status.
-        warning: the rule of the expected warning.
-        old: the text to replace, for a bundle that is not valid JSON.
-        new: the text in its place.
-    """
+    """A change of the sample, and what a server must answer."""
 
     name: str
     section: str
-    basis: Basis
-    change: Mapping[str, Any]
-    rule: str
-    pointer: str
+    basis: Basis  # the draft, or a recommendation
+    change: Mapping[str, Any]  # pointers to set and to remove
+    rule: str  # our id of the broken rule; empty for a valid bundle
+    pointer: str  # the place of the defect
     status: int
-    warning: str | None
-    old: str
-    new: str
+    warning: str | None  # the rule of the expected warning
+    old: str  # the text to replace, for a bundle that is not valid JSON
+    new: str  # the text in its place
 
 
 def _cases(group: str) -> tuple[BundleCase, ...]:

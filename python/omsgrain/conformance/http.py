@@ -65,33 +65,19 @@ Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request.
-
-    Attributes:
-        name: a short name.
-        section: the section of the draft.
-        method: the HTTP method.
-        path: the path below the base URL.
-        statuses: the allowed statuses.
-        token: ``full``, ``export_only``, ``import_only``, or the whole header.
-        query: the query parameters.
-        body: the kind of body.
-        media: the media type of the body.
-        headers: further headers.
-        basis: the draft, or a recommendation.
-    """
+    """One request."""
 
     name: str
     section: str
     method: str
-    path: str
-    statuses: tuple[int, ...]
-    token: str = "full"
+    path: str  # the path below the base URL
+    statuses: tuple[int, ...]  # the allowed statuses
+    token: str = "full"  # ``full``, ``export_only``, ``import_only``, or the whole header
     query: Mapping[str, str] = field(default_factory=dict)
     body: Body = "none"
     media: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    basis: Basis = "draft"
+    basis: Basis = "draft"  # the draft, or a recommendation
 
 
 REQUESTS: Final = tuple(
@@ -101,42 +87,25 @@ REQUESTS: Final = tuple(
 
 
 class HttpCase(NamedTuple):
-    """One case.
+    """One case."""
 
-    Attributes:
-        name: a short, unique name.
-        section: the section of the draft.
-        basis: ``draft``, or ``recommendation`` for a choice that the draft leaves open.
-        needs: the names of the tokens that it needs.
-        run: sends the requests; raises a `Mismatch` on a wrong response.
-    """
-
-    name: str
+    name: str  # a short, unique name
     section: str
-    basis: Basis
-    needs: tuple[str, ...]
-    run: Callable[[Probe], None]
+    basis: Basis  # ``draft``, or ``recommendation`` for a choice that the draft leaves open
+    needs: tuple[str, ...]  # the names of the tokens that it needs
+    run: Callable[[Probe], None]  # sends the requests; raises a `Mismatch` on a wrong response
 
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """The outcome of a case.
-
-    Attributes:
-        name: the name of the case.
-        section: the section of the draft.
-        basis: ``draft`` or ``recommendation``.
-        passed: whether it passed; None if it was skipped.
-        expected: the expected result of a failed case.
-        found: the actual result; for a skipped case, the reason.
-    """
+    """The outcome of a case."""
 
     name: str
     section: str
-    basis: Basis
-    passed: bool | None
-    expected: str | None = None
-    found: str | None = None
+    basis: Basis  # ``draft`` or ``recommendation``
+    passed: bool | None  # whether it passed; None if it was skipped
+    expected: str | None = None  # the expected result of a failed case
+    found: str | None = None  # the actual result; for a skipped case, the reason
 
 
 def cases(*, draft_only: bool = False, erase: bool = False) -> list[HttpCase]:

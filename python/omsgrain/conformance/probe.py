@@ -25,28 +25,17 @@ _LARGEST = 256 << 20  # bytes of a response
 
 @dataclass(frozen=True, slots=True)
 class TenantTokens:
-    """Bearer tokens of one tenant.
+    """Bearer tokens of one tenant."""
 
-    Attributes:
-        full: can import and export.
-        export_only: cannot import; if None, the cases that need it are skipped.
-        import_only: cannot export.
-        admin: can erase the tenant.
-    """
-
-    full: str = field(repr=False)
+    full: str = field(repr=False)  # can import and export
+    # cannot import; if None, the cases that need it are skipped
     export_only: str | None = field(default=None, repr=False)
-    import_only: str | None = field(default=None, repr=False)
-    admin: str | None = field(default=None, repr=False)
+    import_only: str | None = field(default=None, repr=False)  # cannot export
+    admin: str | None = field(default=None, repr=False)  # can erase the tenant
 
 
 class Mismatch(Exception):
-    """A response differs from the expected one.
-
-    Attributes:
-        expected: the expected response, in a few words.
-        found: the actual response.
-    """
+    """A response differs from the expected one; both in a few words."""
 
     def __init__(self, expected: str, found: str) -> None:
         super().__init__(expected, found)
@@ -95,23 +84,21 @@ class ProbeResponse:
 
 
 class Probe:
-    """One run against a server: its client, tokens, and a new producer name.
+    """One run against a server.
 
-    Attributes:
-        tokens: the tenant's tokens.
-        producer: the producer of this run, so that all records are new to the server.
+    Its producer has a new name, so that all records are new to the server.
     """
 
     def __init__(self, client: httpx.Client, tokens: TenantTokens) -> None:
         self._client = client
         self.tokens = tokens
-        self.producer = f"probe-{secrets.token_hex(6)}"
+        self._producer = f"probe-{secrets.token_hex(6)}"
         self._names = 0
 
     def fresh(self, document: dict[str, Any]) -> dict[str, Any]:
         """Rename the records of a document, so that they are new to the server."""
         self._names += 1
-        return renamed(document, f"{self.producer}-{self._names}")
+        return renamed(document, f"{self._producer}-{self._names}")
 
     def send(
         self,

@@ -51,16 +51,10 @@ Entry = Mapping[str, Any]
 
 
 class Tried(NamedTuple):
-    """One test of a rule.
-
-    Attributes:
-        what: a short description.
-        expected: the right result; the tested code never computes it.
-        found: the result.
-    """
+    """One test of a rule."""
 
     what: str
-    expected: object
+    expected: object  # the right result; the tested code never computes it
     found: object
 
 
@@ -69,25 +63,15 @@ Check = Callable[[Bench], Iterable[Tried]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule.
+    """One rule."""
 
-    Attributes:
-        id: its id, such as ``oms.header.version``; it never changes.
-        section: the section of the specification.
-        text: the requirement, in our words.
-        check: tests good and bad input.
-        must: whether it is required; otherwise it is recommended.
-        spec: the specification.
-        level: the conformance level; 0 if the specification has no levels.
-    """
-
-    id: str
+    id: str  # its id, such as ``oms.header.version``; it never changes
     section: str
-    text: str
-    check: Check
-    must: bool
+    text: str  # the requirement, in our words
+    check: Check  # tests good and bad input
+    must: bool  # whether it is required; otherwise it is recommended
     spec: Spec
-    level: int
+    level: int  # the conformance level; 0 if the specification has no levels
 
 
 @cache
@@ -250,21 +234,13 @@ RULES: Final[tuple[Rule, ...]] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class RuleVerdict:
-    """A rule and its result.
-
-    Attributes:
-        rule: the rule.
-        passed: whether it passed; None if it could not be tested here.
-        tried: descriptions of the tests, in order.
-        expected: the right result of the first failed test; None if none failed.
-        found: its actual result; for a skipped rule, the reason.
-    """
+    """A rule and its result."""
 
     rule: Rule
-    passed: bool | None
-    tried: tuple[str, ...]
-    expected: str | None = None
-    found: str | None = None
+    passed: bool | None  # whether it passed; None if it could not be tested here
+    tried: tuple[str, ...]  # descriptions of the tests, in order
+    expected: str | None = None  # the right result of the first failed test; None if none failed
+    found: str | None = None  # its actual result; for a skipped rule, the reason
 
 
 def choose(

@@ -48,17 +48,11 @@ _SHOWN = 600  # characters of a problem; vectors of others can be of any size
 
 @dataclass(frozen=True, slots=True)
 class VectorOutcome:
-    """The outcome of a vector.
+    """The outcome of a vector."""
 
-    Attributes:
-        id: the vector's path without suffix, below the directory.
-        expected: an address, or the code of the refusal.
-        problem: the first difference; None if there is none.
-    """
-
-    id: str
-    expected: str
-    problem: str | None = None
+    id: str  # the vector's path without suffix, below the directory
+    expected: str  # an address, or the code of the refusal
+    problem: str | None = None  # the first difference; None if there is none
 
     @property
     def agrees(self) -> bool:

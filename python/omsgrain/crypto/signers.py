@@ -462,16 +462,11 @@ _KTY, _KID, _ALG, _CRV, _X, _Y = 1, 2, 3, -1, -2, -3
 
 @dataclass(frozen=True, slots=True)
 class NamedKey:
-    """A public key, and its names in signatures.
+    """A public key, and its names in signatures."""
 
-    Attributes:
-        key: A key of Ed25519 or P-256.
-        did: The given DID, else the did:key.
-        names: The possible values of ``kid``: the did:key, and the name in the file.
-    """
-
-    key: PublicKey
-    did: str
+    key: PublicKey  # a key of Ed25519 or P-256
+    did: str  # the given DID, else the did:key
+    # the possible values of ``kid``: the did:key, and the name in the file
     names: frozenset[bytes]
 
 

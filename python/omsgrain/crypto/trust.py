@@ -27,11 +27,7 @@ _SAYS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """A set of trusted keys.
-
-    Attributes:
-        keys: The public keys.
-    """
+    """A set of trusted keys."""
 
     keys: tuple[NamedKey, ...] = ()
 

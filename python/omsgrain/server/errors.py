@@ -72,17 +72,7 @@ RULES: Final[dict[str, ServerRule]] = {
 
 
 class HttpRefusal(Exception):
-    """A refused request.
-
-    Attributes:
-        rule: A rule of ``RULES``, or of bundles.
-        status: The status of the response.
-        detail: One sentence, without content.
-        pointer: The place in the body.
-        code: The code of the error behind it; the rule, if there is none.
-        more: Further members of the response.
-        headers: Headers of the response.
-    """
+    """A refused request."""
 
     def __init__(
         self,
@@ -96,12 +86,12 @@ class HttpRefusal(Exception):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(rule)
-        self.rule = rule
+        self.rule = rule  # of ``RULES``, or of bundles
         self.status = RULES[rule].status if status is None else status
-        self.detail = detail
-        self.pointer = pointer
-        self.code = code or rule
-        self.more = more or {}
+        self.detail = detail  # one sentence, without content
+        self.pointer = pointer  # the place in the body
+        self.code = code or rule  # of the error behind it
+        self.more = more or {}  # further members of the response
         self.headers = dict(headers or {})
 
 

@@ -37,23 +37,14 @@ _IDLE = 15  # seconds that a connection may be idle between two requests
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """The address of a server.
+    """The address of a server."""
 
-    Attributes:
-        host: A name or an address.
-        port: 0 chooses a free one.
-        certificate: The file of the TLS certificate and its chain, PEM.
-        key: The file of its private key, PEM.
-        behind_proxy: A proxy handles TLS.
-        grace: Seconds that running requests have when the server stops.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8080
-    certificate: Path | None = None
-    key: Path | None = None
-    behind_proxy: bool = False
-    grace: float = 10.0
+    host: str = "127.0.0.1"  # a name or an address
+    port: int = 8080  # 0 chooses a free one
+    certificate: Path | None = None  # the file of the TLS certificate and its chain, PEM
+    key: Path | None = None  # the file of its private key, PEM
+    behind_proxy: bool = False  # a proxy handles TLS
+    grace: float = 10.0  # seconds that running requests have when the server stops
 
     def check(self) -> None:
         """Refuse an address if tokens would cross a network unencrypted."""
@@ -197,12 +188,9 @@ class WatchedConnection(H11Protocol):
     """A connection that closes if it is idle for a while.
 
     uvicorn has no limit for slow headers, and none for clients that do not read.
-
-    Attributes:
-        patience: Seconds between two checks.
     """
 
-    patience: ClassVar[float]
+    patience: ClassVar[float]  # seconds between two checks
     _look: asyncio.TimerHandle | None = None
     _seen: tuple[Any, int] | None = None
 

@@ -62,27 +62,16 @@ Kind = Literal["text", "integer", "number", "boolean", "time"]
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request.
+    """One request."""
 
-    Attributes:
-        service: Shared by all requests.
-        headers: The headers of the request.
-        receive: Receives its body.
-        head: Whether only the headers of the response are wanted.
-        path: The named parts of the path.
-        given: The checked parameters.
-        media: The media type of the body; empty without a body.
-        token: The client's token; None if the route needs none.
-    """
-
-    service: HttpService
+    service: HttpService  # shared by all requests
     headers: Headers
-    receive: Receive
-    head: bool
-    path: Mapping[str, str]
-    given: Mapping[str, Any]
-    media: str = ""
-    token: Token | None = None
+    receive: Receive  # receives its body
+    head: bool  # whether only the headers of the response are wanted
+    path: Mapping[str, str]  # the named parts of the path
+    given: Mapping[str, Any]  # the checked parameters
+    media: str = ""  # the media type of the body; empty without a body
+    token: Token | None = None  # the client's token; None if the route needs none
 
     @property
     def tenant(self) -> str:
@@ -159,9 +148,9 @@ async def is_gone(receive: Receive) -> None:
         pass
 
 
-def as_json(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def as_json(value: Any, headers: Mapping[str, str] | None = None) -> Response:
     data = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    return Response(data, status, headers, media_type="application/json")
+    return Response(data, headers=headers, media_type="application/json")
 
 
 def secret_of(headers: Headers) -> str:
@@ -202,29 +191,17 @@ def _challenge(error: str, more: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a resource.
-
-    Attributes:
-        name: Its name.
-        says: Its description.
-        kind: The type of its value. A time is ms since 1970, or RFC 3339 text.
-        choices: Its possible values; empty: any.
-        low: The least number.
-        high: The greatest number.
-        default: Its default value.
-        rule: The rule that a wrong choice breaks.
-        required: Whether it is required.
-    """
+    """A parameter of a resource."""
 
     name: str
     says: str
-    kind: Kind = "text"
-    choices: tuple[str, ...] = ()
-    low: int | None = None
-    high: int | None = None
-    default: Any = None
-    rule: str = "invalid_parameter"
-    required: bool = False
+    kind: Kind = "text"  # the type of its value. A time is ms since 1970, or RFC 3339 text.
+    choices: tuple[str, ...] = ()  # its possible values; empty: any
+    low: int | None = None  # the least number
+    high: int | None = None  # the greatest number
+    default: Any = None  # its default value
+    rule: str = "invalid_parameter"  # the rule that a wrong choice breaks
+    required: bool = False  # whether it is required
 
 
 def read(query: bytes, known: Sequence[Parameter]) -> dict[str, Any]:

@@ -36,33 +36,20 @@ from omsgrain.sync.protocol import MEDIA as SYNC
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method of a path.
+    """A method of a path."""
 
-    Attributes:
-        method: GET, POST or DELETE; a GET also handles HEAD.
-        path: A path with names in braces.
-        handler: Its function.
-        says: A description in one sentence.
-        scopes: The token needs one of these; empty: no token is needed.
-        parameters: Parameters of the query string.
-        bodies: Media types of the request.
-        answers: Media types of the response.
-        shape: The schema of a JSON response.
-        refuses: Rules that it can break, beside those of all routes.
-        bundle: Whether the body is a bundle, which has more rules.
-    """
-
-    method: str
-    path: str
+    method: str  # GET, POST or DELETE; a GET also handles HEAD
+    path: str  # a path with names in braces
     handler: Handler
-    says: str
-    scopes: tuple[Scope, ...] = ()
-    parameters: tuple[Parameter, ...] = ()
-    bodies: tuple[str, ...] = ()
-    answers: tuple[str, ...] = (JSON,)
-    shape: str = "Object"
+    says: str  # a description in one sentence
+    scopes: tuple[Scope, ...] = ()  # the token needs one of these; empty: no token is needed
+    parameters: tuple[Parameter, ...] = ()  # parameters of the query string
+    bodies: tuple[str, ...] = ()  # media types of the request
+    answers: tuple[str, ...] = (JSON,)  # media types of the response
+    shape: str = "Object"  # the schema of a JSON response
+    # rules that it can break, beside those of all routes
     refuses: tuple[str, ...] = field(default=())
-    bundle: bool = False
+    bundle: bool = False  # whether the body is a bundle, which has more rules
 
 
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")

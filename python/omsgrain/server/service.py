@@ -46,51 +46,31 @@ _RIGHTS: Final[Mapping[Scope, tuple[Right, ...]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """The settings and limits of a server.
+    """The settings and limits of a server."""
 
-    Attributes:
-        producer: The namespace of the server's own grains, and the producer of its bundles.
-        purpose: The purpose of exports, for the rules of a policy.
-        signer: Signs exports.
-        trust: Trusted signers of imports.
-        require_signature: Refuse imports without a signature of a DID in ``trust``.
-        document: The most bytes of a JSON document or a list of grains, decompressed.
-        lines: The most bytes of a bundle by lines, decompressed.
-        signed: The most bytes of an export to sign: a signature needs the whole text.
-        large: A body of more bytes counts as large: parsed, it takes ten times as much.
-        values: The most values of one JSON document, without keys.
-        ratio: The most times that decompression may multiply a body.
-        timeout: Seconds without a byte until a client is disconnected.
-        slowest: The least bytes per second, averaged over a body.
-        at_work: How many requests run at once.
-        at_large: How many of them may have a large body.
-        uploads: How many bodies are received at once.
-        waiting: How many requests may wait for each of these; further requests are refused.
-        retry_after: Seconds after which they should retry.
-        scanned: The most changes that one request for changes examines.
-        log_tokens: Write the names of tokens to the access log.
-    """
-
+    # the namespace of the server's own grains, and the producer of its bundles
     producer: str = "omsgrain"
-    purpose: Purpose = "transfer"
-    signer: Signer | None = None
-    trust: Trust | None = None
-    require_signature: bool = False
-    document: int = 64 << 20
-    lines: int = 8 << 30
-    signed: int = 64 << 20
-    values: int = VALUES
+    purpose: Purpose = "transfer"  # the purpose of exports, for the rules of a policy
+    signer: Signer | None = None  # signs exports
+    trust: Trust | None = None  # trusted signers of imports
+    require_signature: bool = False  # refuse imports without a signature of a DID in ``trust``
+    document: int = 64 << 20  # the most bytes of a JSON document or a list of grains, decompressed
+    lines: int = 8 << 30  # the most bytes of a bundle by lines, decompressed
+    signed: int = 64 << 20  # the most bytes of an export to sign: a signature needs the whole text
+    values: int = VALUES  # the most values of one JSON document, without keys
+    # a body of more bytes counts as large: parsed, it takes ten times as much
     large: int = 4 << 20
-    ratio: int = 250
-    timeout: float = 30.0
-    slowest: int = 4 << 10
-    at_work: int = 16
-    at_large: int = 2
-    uploads: int = 256
+    ratio: int = 250  # the most times that decompression may multiply a body
+    timeout: float = 30.0  # seconds without a byte until a client is disconnected
+    slowest: int = 4 << 10  # the least bytes per second, averaged over a body
+    at_work: int = 16  # how many requests run at once
+    at_large: int = 2  # how many of them may have a large body
+    uploads: int = 256  # how many bodies are received at once
+    # how many requests may wait for each of these; further requests are refused
     waiting: int = 1_000
-    retry_after: int = 2
-    scanned: int = 2_000
-    log_tokens: bool = False
+    retry_after: int = 2  # seconds after which they should retry
+    scanned: int = 2_000  # the most changes that one request for changes examines
+    log_tokens: bool = False  # write the names of tokens to the access log
 
 
 def check_producer(producer: str) -> None:

@@ -397,18 +397,12 @@ def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:
 
 @dataclass(slots=True)
 class _SortedGrains:
-    """The grains of a batch, verified.
+    """The grains of a batch, verified."""
 
-    Attributes:
-        given: The grains to write.
-        digests: Their addresses.
-        refused: The grains that fail verification.
-        apart: Grains that only a supersession can store, by address, as the batch has them.
-    """
-
-    given: PreparedGrains
-    digests: list[bytes]
-    refused: list[Refusal]
+    given: PreparedGrains  # the grains to write
+    digests: list[bytes]  # their addresses
+    refused: list[Refusal]  # the grains that fail verification
+    # grains that only a supersession can store, by address, as the batch has them
     apart: dict[str, tuple[bytes, ...]]
 
 

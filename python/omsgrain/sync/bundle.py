@@ -87,49 +87,30 @@ _Kind = Literal["head", "batch", "tail"]
 
 @dataclass(frozen=True, slots=True)
 class BundleHead:
-    """The head of a file.
+    """The head of a file."""
 
-    Attributes:
-        version: The version of the file format.
-        store: The id of the store that wrote it; empty if it has none.
-        to: The id of the store that it is for; grains from that store are left out. Empty: any
-            store.
-        namespaces: Only grains of these; None: all.
-        since: It contains everything after this position in the feed.
-        from_start: It begins from the start, since the history of the store changed.
-        taken: How far the store has read the feed of the store that this is for.
-        tombstones: The digest of its tombstones; empty without any.
-        followed: The digest of the tombstones of the store that this is for, when all were read.
-        keys: The keys of tombstones, with ``share_keys``.
-        written: The time, ms since 1970.
-    """
-
-    version: int
-    store: bytes
+    version: int  # the version of the file format
+    store: bytes  # the id of the store that wrote it; empty if it has none
+    # the id of the store that it is for; grains from that store are left out. Empty: any store.
     to: bytes
-    namespaces: tuple[str, ...] | None
-    since: Position
-    from_start: bool
-    taken: Position | None
-    tombstones: bytes
+    namespaces: tuple[str, ...] | None  # only grains of these; None: all
+    since: Position  # it contains everything after this position in the feed
+    from_start: bool  # it begins from the start, since the history of the store changed
+    taken: Position | None  # how far the store has read the feed of the store that this is for
+    tombstones: bytes  # the digest of its tombstones; empty without any
+    # the digest of the tombstones of the store that this is for, when all were read
     followed: bytes
-    keys: tuple[bytes, ...]
-    written: int
+    keys: tuple[bytes, ...]  # the keys of tombstones, with ``share_keys``
+    written: int  # the time, ms since 1970
 
 
 @dataclass(frozen=True, slots=True)
 class BundleTail:
-    """The end of a file.
+    """The end of a file."""
 
-    Attributes:
-        until: It contains everything up to this position.
-        batches: The number of batches.
-        grains: The number of grains in all batches.
-    """
-
-    until: Position
-    batches: int
-    grains: int
+    until: Position  # it contains everything up to this position
+    batches: int  # the number of batches
+    grains: int  # the number of grains in all batches
 
 
 def write_file(

@@ -233,17 +233,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class PeerTerms:
-    """The terms on which a store accepts a batch.
+    """The terms on which a store accepts a batch."""
 
-    Attributes:
-        rights: What the other side may write; the store skips the rest of a state.
-        signer: The verified signer of the batch; None without one.
-        trusted: Accept its verification statuses.
-    """
-
+    # what the other side may write; the store skips the rest of a state
     rights: frozenset[Right] = frozenset(EVERYTHING)
-    signer: str | None = None
-    trusted: bool = False
+    signer: str | None = None  # the verified signer of the batch; None without one
+    trusted: bool = False  # accept its verification statuses
 
 
 @dataclass(frozen=True, slots=True)

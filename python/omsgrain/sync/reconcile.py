@@ -272,15 +272,11 @@ def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
 
 
 class ItemView:
-    """The items of one snapshot.
-
-    Attributes:
-        last: The end of the feed that it reaches.
-        weight: Bytes of its items, when ``view`` returned it.
-    """
+    """The items of one snapshot."""
 
     def __init__(self, *, versioned: bool) -> None:
-        self.last = self.weight = 0
+        self.last = 0  # the end of the feed that it reaches
+        self.weight = 0  # bytes of its items, when ``view`` returned it
         self._shelves: dict[int, bytearray] = {}  # by the first byte of their keys
         self._unsorted: set[int] = set()
         self._versioned = versioned

@@ -235,26 +235,18 @@ def tombstone_row(stone: Tombstone) -> bytes:
 
 
 class StateMerge:
-    """Merges the states of a batch, in one transaction.
-
-    Attributes:
-        stored: Grains stored by a supersession.
-        unproven: Signatures on them whose signers could not be resolved.
-        changed: Addresses of grains whose state changed.
-        refused: States that a rule refuses.
-        holds_refused: Holds, and ends of holds, that a rule refuses.
-        waiting: Superseding grains whose predecessors the store does not have.
-    """
+    """Merges the states of a batch, in one transaction."""
 
     def __init__(
         self, writer: Writer, settings: Settings, terms: PeerTerms, note: state_merge.Note
     ) -> None:
         self._writer, self._settings, self._terms, self._note = writer, settings, terms, note
-        self.stored = self.unproven = 0
-        self.changed: set[bytes] = set()
-        self.refused: list[Refusal] = []
-        self.holds_refused: list[Refusal] = []
-        self.waiting: set[bytes] = set()
+        self.stored = 0  # grains stored by a supersession
+        self.unproven = 0  # signatures on them whose signers could not be resolved
+        self.changed: set[bytes] = set()  # addresses of grains whose state changed
+        self.refused: list[Refusal] = []  # states that a rule refuses
+        self.holds_refused: list[Refusal] = []  # holds and their ends that a rule refuses
+        self.waiting: set[bytes] = set()  # superseding grains without their predecessors
 
     def merge_holds(self, reported: Iterable[GrainState]) -> None:
         """Merge holds and their ends, of grains that the store has."""
@@ -290,12 +282,8 @@ class StateMerge:
     ) -> None:
         """Merge successors, statuses and restrictions.
 
-        Args:
-            reported: The states.
-            apart: Superseding grains of the batch, by address, as the batch has them.
-            arrivals: The same grains, verified.
-            fresh: Addresses in the batch that the store did not have before.
-            last: The last number of the store before the batch.
+        The superseding grains of the batch are ``apart``, as the batch has them, and ``arrivals``,
+        verified. Before the batch the store ended at ``last`` and lacked ``fresh``.
         """
         if "states" in self._terms.rights:
             binding = None if "holds" in self._terms.rights else last
@@ -514,12 +502,7 @@ class StateMerge:
             self._writer.set_past(seq, past)
 
     def _restrict(self, state: GrainState) -> tuple[bool, OmsError | None]:
-        """Merge a restriction, or its end; return whether it changed, and a refusal.
-
-        Raises:
-            IntegrityError: A row of the grain is damaged.
-            InvalidationDeniedError: The policy of the grain refuses.
-        """
+        """Merge a restriction, or its end; return whether it changed, and a refusal."""
         writer = self._writer
         seq = writer.find([state.address])[0]
         if seq is None:

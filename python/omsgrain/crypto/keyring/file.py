@@ -452,25 +452,17 @@ _SHORT = 16  # bytes of an identity that distinguish it from others
 
 
 class RecordIndex:
-    """The positions of the records.
-
-    Attributes:
-        numbers: Offset by number.
-        living: The numbers of records not known to be destroyed, so that a walk over all users
-            skips destroyed records.
-        identities: Offset of the last record by identity.
-        erased: How many were destroyed when they were read.
-        pending: A destruction was interrupted.
-    """
+    """The positions of the records."""
 
     __slots__ = ("_end", "erased", "identities", "living", "numbers", "pending")
 
     def __init__(self) -> None:
-        self.numbers: dict[bytes, int] = {}
+        self.numbers: dict[bytes, int] = {}  # offset by number
+        # Numbers of records not known to be destroyed: a walk over all users skips the others.
         self.living: dict[bytes, None] = {}
-        self.identities: dict[bytes, int] = {}
-        self.erased = 0
-        self.pending = False
+        self.identities: dict[bytes, int] = {}  # offset of the last record by identity
+        self.erased = 0  # how many were destroyed when they were read
+        self.pending = False  # a destruction was interrupted
         self._end = START
 
     def extend(self, file: RingFile, records: Records) -> None:
