@@ -2,8 +2,8 @@
 """Rules of kind ``steps``: a sequence of operations on a store, with expected results.
 
 A step is an object with one operation, its options and the expected result; ``rules/README.md``
-explains them. Operations are the store's verbs, with JSON results. A change of the store's verbs
-only changes this file.
+explains them. Operations are the store's verbs and other public functions. Steps compare their
+results, or parts of them, as JSON.
 """
 
 from __future__ import annotations
@@ -159,12 +159,12 @@ def at(value: Any, path: str) -> Any:
     key, equal, wanted = name.partition("=")
     if equal:
         value = next((one for one in value if one.get(key) == wanted), None)
-    elif isinstance(value, Mapping) and name in value and not isinstance(value, og.Grain):
-        value = value[name]
+    elif isinstance(value, Mapping) and not isinstance(value, og.Grain):
+        value = value.get(name)
     elif name.isdigit():
         value = value[int(name)]
-    else:
-        value = getattr(value, name, None)
+    elif value is not None:
+        value = getattr(value, name)
     return at(value, rest)
 
 
