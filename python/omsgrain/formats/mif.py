@@ -32,9 +32,9 @@ from omsgrain.formats.document import (
     the_one,
 )
 from omsgrain.formats.json_text import Style, digest, of_bytes, pieces
-from omsgrain.formats.problems import DocumentFindings, Problem, Verdict
+from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
-from omsgrain.formats.schema import DocumentChecker, SchemaRule
+from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
 from omsgrain.formats.source import Get, getter
 from omsgrain.grain import Grain
 
@@ -290,6 +290,23 @@ class MifDocument:
                     checker.refers(kinds[pointer], value, f"{pointer}/{i}")
 
 
+def verdict_of(
+    checker: DocumentChecker, found: MifDocument, document: Any, unread: int = 0
+) -> Verdict:
+    """The defects of a document that a checker has seen; ``unread`` lines are no records."""
+    total = checker.faults.total + checker.problems.total + unread
+    faults = tuple(checker.faults.found)
+    return Verdict(faults, found.problems[:MOST], found.warnings, total, document)
+
+
+def formed_of(
+    shapes: Mapping[str, Iterable[SchemaField]], references: Mapping[str, Mapping[str, str]]
+) -> frozenset[str]:
+    """The members of records that are ids, references or times."""
+    formed = {field.name for shape in shapes.values() for field in shape if field.form}
+    return frozenset(formed | {path.split("/")[-1] for of in references.values() for path in of})
+
+
 class VersionedMif(Mif):
     """A version of MIF whose document is one object with arrays of records: MIF 1.0 and 2.0."""
 
@@ -343,13 +360,7 @@ class VersionedMif(Mif):
         member = self.embedding_member or ""
 
         def record(address: str) -> Any:
-            born = self.table.from_grain(get(address), get)
-            if born is None:
-                raise SchemaError(
-                    "the manifest lists a grain that is not a record of this format",
-                    field=f"/{address}",
-                )
-            kind, value = born
+            kind, value = self.table.listed(address, get)
             if kind in self.embedded and member in value and not embeddings:
                 losses.append(Loss(value["id"], member, "the export leaves out embeddings"))
                 return {name: one for name, one in value.items() if name != member}

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, OmsError
+from omsgrain.errors import FormatError, OmsError, SchemaError
 from omsgrain.formats import source as raw
 from omsgrain.formats import times
 from omsgrain.formats.json_text import MemberOrders
@@ -220,6 +220,14 @@ class RecordTable:
         if not isinstance(record, dict):
             raise FormatError("the side channel does not fit the grain", rule="residual")
         return source.kind, record
+
+    def listed(self, address: str, get: raw.Get) -> tuple[str, Record]:
+        """The record of a grain that a manifest lists."""
+        found = self.from_grain(get(address), get)
+        if found is None:
+            says = "the manifest lists a grain that is not a record of this format"
+            raise SchemaError(says, field=f"/{address}")
+        return found
 
     def _rebuilt(self, source: Source, grain: Grain) -> Any:
         """The record that a grain was which has all of it in itself."""

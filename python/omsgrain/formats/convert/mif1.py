@@ -430,9 +430,7 @@ def _envelope(
                "redacted_fields": list(document.redacted) or None}  # fmt: skip
     # Without a search for personal data, the document does not claim that there is none.
     said = {name: value for name, value in privacy.items() if value is not None}
-    envelope["metadata"] = counted.metadata() | {"privacy": said}
-    if not said:
-        del envelope["metadata"]["privacy"]
+    envelope["metadata"] = counted.metadata() | ({"privacy": said} if said else {})
     return envelope
 
 

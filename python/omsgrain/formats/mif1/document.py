@@ -8,13 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import json_text, times, yaml
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.json_text import spell as spell_json
-from omsgrain.formats.mif import Checksums, MifDocument
+from omsgrain.formats.mif import Checksums, MifDocument, verdict_of
 from omsgrain.formats.mif1 import json_lines
 from omsgrain.formats.mif1.check import (
     ARRAYS,
@@ -28,7 +28,8 @@ from omsgrain.formats.mif1.check import (
     Mif1Checker,
     Mif1Limits,
 )
-from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, Problem, Verdict
+from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
+from omsgrain.formats.records import text_of
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
 
@@ -167,9 +168,7 @@ def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None 
         return Verdict(error.problems, (), (), error.total)
     checker = Mif1Checker()
     found = _checked(parsed, checker)
-    faults = tuple(checker.faults.found)
-    total = checker.faults.total + checker.problems.total + parsed.left_out
-    return Verdict(faults, found.problems[:MOST], found.warnings, total, parsed.document)
+    return verdict_of(checker, found, parsed.document, parsed.left_out)
 
 
 def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> MifDocument:
@@ -227,35 +226,24 @@ STAYS: Final = "it belongs only to its original document"
 _DAY: Final = 86_400_000
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentConsent:
-    """The consent of a document; missing members are None."""
+class DocumentConsent(NamedTuple):
+    """What the consent of a document allows."""
 
-    exported_by: str | None = None  # the person who asked for the export
-    purpose: str | None = None  # the purpose of the export
-    retention_days: int | None = None  # days to keep the records
-    sharing_allowed: bool | None = None  # whether sharing is allowed
-    gdpr_basis: str | None = None  # the legal basis
-    timestamp: str | None = None  # when consent was given, as in the document
+    shares: bool  # true unless the consent forbids it
+    retention_days: int | None  # days to keep the records
+    timestamp: str | None  # when consent was given, as in the document
 
     @classmethod
     def of(cls, block: Mapping[str, Any] | None) -> DocumentConsent | None:
         """Read the ``consent`` of a checked document; None if it has none."""
         if not isinstance(block, Mapping):
             return None
-        days, shares = block.get("retention_days"), block.get("sharing_allowed")
-        names = ("exported_by", "purpose", "gdpr_basis", "timestamp")
-        texts = {name: block[name] for name in names if isinstance(block.get(name), str)}
+        days = block.get("retention_days")
         return cls(
-            **texts,
-            retention_days=int(days) if isinstance(days, int | float) else None,
-            sharing_allowed=shares if isinstance(shares, bool) else None,
+            block.get("sharing_allowed") is not False,
+            int(days) if isinstance(days, int | float) else None,
+            text_of(block, "timestamp"),
         )
-
-    @property
-    def shares(self) -> bool:
-        """Whether sharing is allowed; true unless the consent forbids it."""
-        return self.sharing_allowed is not False
 
     def expires_at(self, created: int) -> int | None:
         """When the retention period ends; None if there is none."""
@@ -294,22 +282,14 @@ class Metadata:
         if self._latest is None or instant > self._latest[0]:
             self._latest = instant, text
 
-    def metadata(
-        self, *, pii: bool = False, secrets: bool = False, redacted: Iterable[str] = ()
-    ) -> dict[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         found: dict[str, Any] = {
             "total_memories": self._counts["memory"],
             "total_todos": self._counts["todo"],
         }
         if self._earliest is not None and self._latest is not None:
             found["date_range"] = {"earliest": self._earliest[1], "latest": self._latest[1]}
-        found["memory_types"] = dict(sorted(self._types.items()))
-        found["privacy"] = {
-            "pii_detected": pii,
-            "secrets_detected": secrets,
-            "redacted_fields": sorted(set(redacted)),
-        }
-        return found
+        return found | {"memory_types": dict(sorted(self._types.items()))}
 
     def graph(self) -> dict[str, Any]:
         """Return the ``graph`` of the document, without its arrays.
@@ -331,9 +311,9 @@ def counted(
     for pointer, array in arrays.items():
         for record in array:
             found.add(kinds[pointer], record)
-    metadata = found.metadata() | {"privacy": envelope["metadata"].get("privacy")}
-    if metadata["privacy"] is None:
-        del metadata["privacy"]
+    metadata = found.metadata()
+    if (privacy := envelope["metadata"].get("privacy")) is not None:
+        metadata["privacy"] = privacy
     if "graph" in envelope:
         envelope = envelope | {"graph": envelope["graph"] | found.graph()}
     return envelope | {"metadata": metadata}

@@ -25,7 +25,14 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
 from omsgrain.formats.json_text import spell as spell_json
-from omsgrain.formats.mif import MifDocument, Reads, VersionedMif, check_exact, with_room
+from omsgrain.formats.mif import (
+    MifDocument,
+    Reads,
+    VersionedMif,
+    check_exact,
+    formed_of,
+    with_room,
+)
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1 import envelope
 from omsgrain.formats.mif1.check import (
@@ -75,9 +82,7 @@ class Mif1(VersionedMif):
     renamed = frozenset(("memory", "todo"))
     single = frozenset((CONSENT,))
     layouts = get_args(Layout)
-    formed = frozenset(one.name for shape in SHAPES.values() for one in shape if one.form) | {
-        path.split("/")[-1] for of in REFERENCES.values() for path in of
-    }
+    formed = formed_of(SHAPES, REFERENCES)
 
     def sniff(self, said: Said) -> bool:
         if not said.is_object:

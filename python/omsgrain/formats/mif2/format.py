@@ -29,6 +29,8 @@ from omsgrain.formats.mif import (
     Reads,
     VersionedMif,
     check_exact,
+    formed_of,
+    verdict_of,
     with_room,
 )
 from omsgrain.formats.mif2.check import (
@@ -68,15 +70,7 @@ def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
     checker = Mif2Checker()
-    _apart(document, checker)
-    faults, problems = checker.faults, checker.problems
-    return Verdict(
-        tuple(faults.found),
-        tuple(problems.found),
-        tuple(checker.warnings.found),
-        faults.total + problems.total,
-        document,
-    )
+    return verdict_of(checker, _checked(document, checker), document)
 
 
 def parsed(data: bytes, limits: Mif2Limits) -> Any:
@@ -85,14 +79,12 @@ def parsed(data: bytes, limits: Mif2Limits) -> Any:
 
 def of_dict(document: Any) -> MifDocument:
     checker = Mif2Checker(FIRSTS)
-    found = _apart(document, checker)
+    found = _checked(document, checker)
     checker.refuse()
-    found.problems = tuple(checker.problems.found)
-    found.warnings = tuple(checker.warnings.found)
     return found
 
 
-def _apart(document: Any, checker: Mif2Checker) -> MifDocument:
+def _checked(document: Any, checker: Mif2Checker) -> MifDocument:
     checker.document(document)
     if not isinstance(document, dict):
         return MifDocument({})
@@ -102,6 +94,8 @@ def _apart(document: Any, checker: Mif2Checker) -> MifDocument:
     envelope, arrays = lift(document, ARRAYS)
     found = MifDocument(envelope)
     found.take(checker, arrays, ARRAYS)
+    found.problems = tuple(checker.problems.found)
+    found.warnings = tuple(checker.warnings.found)
     return found
 
 
@@ -128,9 +122,7 @@ class Mif2(VersionedMif):
     references = REFERENCES
     renamed = frozenset(REFERENCES)
     vendors = True
-    formed = frozenset(one.name for shape in SHAPES.values() for one in shape if one.form) | {
-        path.split("/")[-1] for of in REFERENCES.values() for path in of
-    }
+    formed = formed_of(SHAPES, REFERENCES)
 
     def sniff(self, said: Said) -> bool:
         return said.is_object and said.version is not None and not said.is_version_1

@@ -331,15 +331,7 @@ def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
     by_address = {grain.address: grain for grain in grains}
     get = getter(by_address)
     found = the_one(by_address.values(), FORMAT, get)
-    values = []
-    for address in found.arrays.get(ARRAY, ()):
-        born = TABLE.from_grain(get(address), get)
-        if born is None:
-            raise SchemaError(
-                "the manifest lists a grain that is not a record of this format",
-                field=f"/{address}",
-            )
-        values.append(bare(*born))
+    values = [bare(*TABLE.listed(address, get)) for address in found.arrays.get(ARRAY, ())]
     counters = found.envelope.get(_COUNTERS) or {}
     if not isinstance(counters, dict):
         raise FormatError("the counters in the manifest are malformed", rule="manifest")
