@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from omsgrain.formats.mif_ld.records import Shape
 
 Records: TypeAlias = dict[str, list[Record]]
-"""By pointer of their array."""
 
 HEAD: Final = 64 << 10
 """Bytes of a document in which its first character is looked for."""

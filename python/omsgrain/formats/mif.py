@@ -56,7 +56,6 @@ PLURALS: Final = {
     "edge": "edges",
     "consent": "consents",
 }
-"""The plural of each kind of record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +385,6 @@ def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
 
 VENDORS: Final = "vendor_extensions"
 OURS: Final = "omsgrain"
-"""The name of this system."""
 _GRAINS: Final = "grains"
 
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 Kind: TypeAlias = Literal["memory", "todo", "project", "reminder", "entity", "relation"]
-"""The kinds of records that have ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

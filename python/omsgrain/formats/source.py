@@ -44,7 +44,6 @@ NOT_CHECKED: Final = (
 _spell = json.JSONEncoder(separators=(",", ":")).encode
 
 Json: TypeAlias = Any
-"""What ``json.loads`` gives."""
 Difference: TypeAlias = "dict[str, Any]"
 
 
@@ -211,9 +210,7 @@ def _in_list(rebuilt: Json, found: Difference) -> list[Json]:
 
 Record = dict[str, Any]
 Apart = Callable[[Record], "tuple[Record, str | None]"]
-"""The record without its embedding, and that."""
 Whole = Callable[[Record, str], Record]
-"""The record with its embedding."""
 
 
 def pack(values: Any) -> str | None:
@@ -287,7 +284,6 @@ _BYTES = "x_raw"
 _PART = 900_000  # of the 1 MiB that a grain may have
 
 Get = Callable[[str], Grain]
-"""Gives the grain of an address."""
 
 
 def is_beside(grain: Grain) -> bool:

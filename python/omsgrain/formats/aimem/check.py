@@ -13,26 +13,6 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.formats.aimem import fields
-from omsgrain.formats.aimem.fields import (
-    DNA,
-    EDGE_TYPES,
-    ENTITY_KINDS,
-    ENVELOPE,
-    FORMAT,
-    LEGACY_FORMAT,
-    LIMITS,
-    MEMORY_TYPES,
-    RECORDS,
-    SCOPES,
-    TAG,
-    VERSION,
-    ZONES,
-    AimemField,
-    AimemLimits,
-    DocumentTexts,
-    Hashed,
-    Kind,
-)
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.schema import KINDS, Problems
@@ -114,14 +94,13 @@ WARNINGS: Final[dict[str, AimemRule]] = {
     ),
     "document_not_kept": AimemRule("2", "some records are not stored exactly as received", 200),
 }
-"""Rules whose breach is accepted with a warning."""
 
 
-Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, AimemField], ...]
+Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, fields.AimemField], ...]
 """A table of fields as it is run through: name, types, most code points, and the rest."""
 
 
-def plan(table: tuple[AimemField, ...]) -> Plan:
+def plan(table: tuple[fields.AimemField, ...]) -> Plan:
     return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
 
 
@@ -136,30 +115,30 @@ class _More(NamedTuple):
 
 
 _UTC: Final = _More(look="utc")
-_MORE: Final[dict[Kind, dict[str, _More]]] = {
+_MORE: Final[dict[fields.Kind, dict[str, _More]]] = {
     "chunk": {
         "content": _More(least=1),
-        "memory_type": _More(known=MEMORY_TYPES),
-        "zone": _More(known=ZONES),
+        "memory_type": _More(known=fields.MEMORY_TYPES),
+        "zone": _More(known=fields.ZONES),
         "created_at": _UTC,
-        "tags": _More(of="str", least=1, most=TAG),
+        "tags": _More(of="str", least=1, most=fields.TAG),
         "embedding": _More(look=""),  # asks more than a look
     },
     "edge": {
-        "edge_type": _More(known=EDGE_TYPES),
+        "edge_type": _More(known=fields.EDGE_TYPES),
         "weight": _More(least=0, most=1),
         "created_at": _UTC,
     },
     "entity": {
         "name": _More(least=1),
-        "kind": _More(known=ENTITY_KINDS),
+        "kind": _More(known=fields.ENTITY_KINDS),
         "created_at": _UTC,
     },
     "chunk_entity": {},
 }
 
 
-def _row(field: AimemField, more: _More) -> Any:
+def _row(field: fields.AimemField, more: _More) -> Any:
     most = more.most if field.most is None else field.most
     known = (more.of, more.look, more.known, more.least, most)
     return (field.name, field.kind, *known, field.nullable, field.required)
@@ -168,12 +147,12 @@ def _row(field: AimemField, more: _More) -> Any:
 _OUTLINE: Final = _core.Outline(
     [
         (kind, [_row(field, _MORE[kind].get(field.name, _More())) for field in table])
-        for kind, table in RECORDS.items()
+        for kind, table in fields.RECORDS.items()
     ]
 )
 
 
-def fits(kind: Kind, record: Any) -> bool:
+def fits(kind: fields.Kind, record: Any) -> bool:
     """Whether a record has all that its fields ask for by themselves.
 
     Names, hashes and how long a content may be are not looked at. A record that does not fit may
@@ -185,11 +164,11 @@ def fits(kind: Kind, record: Any) -> bool:
 CHECKSUM = "sha256:"
 """How a checksum begins. One that begins so and is wrong in any way does not match."""
 _HASH = re.compile("sha256:[0-9a-f]{64}")
-_ENVELOPE = plan(ENVELOPE)
-_RECORDS = {kind: plan(table) for kind, table in RECORDS.items()}
+_ENVELOPE = plan(fields.ENVELOPE)
+_RECORDS = {kind: plan(table) for kind, table in fields.RECORDS.items()}
 
 _URN = "urn:aimem:<producer>:<local>"
-_ENDS: dict[Kind, tuple[tuple[str, Kind, str], ...]] = {
+_ENDS: dict[fields.Kind, tuple[tuple[str, fields.Kind, str], ...]] = {
     "chunk": (),
     "entity": (),
     "edge": (
@@ -215,20 +194,25 @@ class AimemChecker:
         doubtful: identifiers that may occur twice, and whether the second look has met them.
     """
 
-    def __init__(self, limits: AimemLimits = LIMITS, *, many: bool = False) -> None:
+    def __init__(self, limits: fields.AimemLimits = fields.LIMITS, *, many: bool = False) -> None:
         self.faults, self.problems, self.warnings = Problems(), Problems(), Problems()
         self._found = self.problems
         self._line: int | None = None
         self.unresolved = 0
-        self.doubtful: dict[tuple[Kind, str], bool] = {}
+        self.doubtful: dict[tuple[fields.Kind, str], bool] = {}
         self._limits = limits
         self._producer = self._scope = ""
         self._is_own = fields.of_producer("")
         self._since: fields.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
-        kind: type[Hashed | DocumentTexts] = Hashed if many else DocumentTexts
-        self._seen: dict[Kind, Hashed | DocumentTexts] = {"chunk": kind(), "entity": kind()}
+        kind: type[fields.Hashed | fields.DocumentTexts] = (
+            fields.Hashed if many else fields.DocumentTexts
+        )
+        self._seen: dict[fields.Kind, fields.Hashed | fields.DocumentTexts] = {
+            "chunk": kind(),
+            "entity": kind(),
+        }
 
     @property
     def is_full(self) -> bool:
@@ -240,13 +224,13 @@ class AimemChecker:
         """Check an envelope. Its arrays are not looked at."""
         self._line, self._found = line, self.faults
         good = self._fields("", _ENVELOPE, envelope)
-        format_ = good.get("format", FORMAT)
-        if format_ == LEGACY_FORMAT:
+        format_ = good.get("format", fields.FORMAT)
+        if format_ == fields.LEGACY_FORMAT:
             self._warn("legacy_format", "/format")
-        elif format_ != FORMAT:
-            self._wrong("bad_format", "/format", f'"{FORMAT}"')
-        if good.get("version", VERSION) != VERSION:
-            self._wrong("unsupported_version", "/version", f'"{VERSION}"')
+        elif format_ != fields.FORMAT:
+            self._wrong("bad_format", "/format", f'"{fields.FORMAT}"')
+        if good.get("version", fields.VERSION) != fields.VERSION:
+            self._wrong("unsupported_version", "/version", f'"{fields.VERSION}"')
         if "producer" in good:
             self._producer = good["producer"]
             if not fields.is_producer(self._producer):
@@ -257,7 +241,7 @@ class AimemChecker:
             self._wrong("invalid_tenant", "/tenant_id", "a UUID or a URI")
         self._time("", "exported_at", good)
         self._scope = good.get("scope", "")
-        self._one_of("", "scope", good, SCOPES, "invalid_scope")
+        self._one_of("", "scope", good, fields.SCOPES, "invalid_scope")
         self._since = self._time("", "since", good)
         if self._scope == "SINCE" and envelope.get("since") is None:
             self._wrong("since_missing", "/since", "a time in UTC")
@@ -281,7 +265,13 @@ class AimemChecker:
     # -- records --------------------------------------------------------------------------------
 
     def record(
-        self, kind: Kind, record: Any, pointer: str, line: int | None = None, *, ends: bool = True
+        self,
+        kind: fields.Kind,
+        record: Any,
+        pointer: str,
+        line: int | None = None,
+        *,
+        ends: bool = True,
     ) -> None:
         if fits(kind, record) and self._is_sure(kind, record):
             return
@@ -306,7 +296,7 @@ class AimemChecker:
             else:
                 self.unresolved += sum(1 for _ in self._unknown(kind, good))
 
-    def _is_sure(self, kind: Kind, record: dict[str, Any]) -> bool:
+    def _is_sure(self, kind: fields.Kind, record: dict[str, Any]) -> bool:
         """Whether nothing is to be said of a record that fits; what is not sure is looked into."""
         if _ENDS[kind]:
             return all(record[name] in self._seen[other] for name, other, _ in _ENDS[kind])
@@ -322,14 +312,14 @@ class AimemChecker:
         return self._seen[kind].add(name)
 
     def ends(
-        self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None = None
+        self, kind: fields.Kind, record: dict[str, Any], pointer: str, line: int | None = None
     ) -> None:
         self._line, self._found = line, self.problems
         for name, rule in self._unknown(kind, record):
             if fields.parse_urn(record[name]) is not None:  # else it is reported already
                 self._wrong(rule, f"{pointer}/{name}")
 
-    def _unknown(self, kind: Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    def _unknown(self, kind: fields.Kind, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         for name, other, rule in _ENDS[kind]:
             value = record.get(name)
             if type(value) is str and value not in self._seen[other]:
@@ -338,20 +328,20 @@ class AimemChecker:
     def _chunk(self, pointer: str, good: dict[str, Any]) -> None:
         self._name("chunk", "entity", pointer, good)
         self._content(pointer, good)
-        self._one_of(pointer, "memory_type", good, MEMORY_TYPES, "invalid_memory_type")
-        self._one_of(pointer, "zone", good, ZONES, "invalid_zone")
+        self._one_of(pointer, "memory_type", good, fields.MEMORY_TYPES, "invalid_memory_type")
+        self._one_of(pointer, "zone", good, fields.ZONES, "invalid_zone")
         created = self._time(pointer, "created_at", good)
         for i, tag in enumerate(good.get("tags", ())):
             if self.is_full:
                 break
-            if type(tag) is not str or not 1 <= len(tag) <= TAG:
+            if type(tag) is not str or not 1 <= len(tag) <= fields.TAG:
                 found = f"{len(tag)} code points" if type(tag) is str else kind_of(tag)
                 self._wrong("invalid_tag", f"{pointer}/tags/{i}", "1 to 64 code points", found)
         if "embedding" in good:
             self._embedding(f"{pointer}/embedding", good["embedding"])
         if self._scope == "FULL":
             return
-        dna = good.get("memory_type") in DNA or good.get("is_pinned") is True
+        dna = good.get("memory_type") in fields.DNA or good.get("is_pinned") is True
         older = created is not None and self._since is not None and created < self._since
         if (self._scope == "DNA_ONLY" and not dna) or (self._scope == "SINCE" and older):
             self._warn("scope_mismatch", pointer)
@@ -389,16 +379,18 @@ class AimemChecker:
         self._name("entity", "chunk", pointer, good)
         if good.get("name") == "":
             self._wrong("empty_entity_name", f"{pointer}/name")
-        self._one_of(pointer, "kind", good, ENTITY_KINDS, "invalid_entity_kind", own=True)
+        self._one_of(pointer, "kind", good, fields.ENTITY_KINDS, "invalid_entity_kind", own=True)
         self._time(pointer, "created_at", good)
 
     def _edge(self, pointer: str, good: dict[str, Any]) -> None:
-        self._one_of(pointer, "edge_type", good, EDGE_TYPES, "invalid_edge_type", own=True)
+        self._one_of(pointer, "edge_type", good, fields.EDGE_TYPES, "invalid_edge_type", own=True)
         if "weight" in good and not 0 <= good["weight"] <= 1:
             self._wrong("edge_weight_out_of_range", f"{pointer}/weight", "0 to 1")
         self._time(pointer, "created_at", good)
 
-    def _name(self, kind: Kind, other: Kind, pointer: str, good: dict[str, Any]) -> None:
+    def _name(
+        self, kind: fields.Kind, other: fields.Kind, pointer: str, good: dict[str, Any]
+    ) -> None:
         """Check an identifier, and that it names one thing."""
         if "id" not in good:
             return
@@ -416,7 +408,9 @@ class AimemChecker:
         elif good["id"] in self._seen[other]:
             self._warn("shared_id", f"{pointer}/id")
 
-    def twice(self, kind: Kind, record: dict[str, Any], pointer: str, line: int | None) -> None:
+    def twice(
+        self, kind: fields.Kind, record: dict[str, Any], pointer: str, line: int | None
+    ) -> None:
         """Look again at a record whose identifier may occur twice; call it in their order."""
         name = record.get("id")
         if type(name) is not str or (kind, name) not in self.doubtful:
@@ -439,7 +433,7 @@ class AimemChecker:
         return good
 
     def _odd(
-        self, pointer: str, field: AimemField, value: Any, there: bool, good: dict[str, Any]
+        self, pointer: str, field: fields.AimemField, value: Any, there: bool, good: dict[str, Any]
     ) -> None:
         """Say what is wrong with a field; a float that is whole is an integer after all."""
         words, types = KINDS[field.kind]

@@ -9,34 +9,16 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.formats import document as documents
 from omsgrain.formats import source
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
-from omsgrain.formats.aimem.fields import (
-    ARRAYS,
-    FORMAT,
-    LEGACY_FORMAT,
-    LIMITS,
-    VERSION,
-    AimemLimits,
-    Kind,
-)
 from omsgrain.formats.aimem.records import FORMAT as NAME
 from omsgrain.formats.aimem.records import from_grain, native, to_grains
 from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert.aimem import HUB, tenant_of
 from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
-from omsgrain.formats.document import (
-    Dump,
-    Import,
-    Loss,
-    Manifest,
-    Vector,
-    manifest,
-    open_manifest,
-    parted,
-)
 from omsgrain.formats.json_text import looked_into
 from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.records import Record
@@ -50,11 +32,11 @@ class Aimem(Format):
     name = NAME
     title = "AIMEM"
     suffixes = (".aimem.json", ".aimem.ndjson")
-    names = (FORMAT, LEGACY_FORMAT)
-    limits = LIMITS
+    names = (fields.FORMAT, fields.LEGACY_FORMAT)
+    limits = fields.LIMITS
     options = frozenset(("producer",))
     signed_as_text = True
-    arrays = ARRAYS
+    arrays = fields.ARRAYS
     hub = HUB
     embeddings = False
     external = "id"
@@ -67,14 +49,14 @@ class Aimem(Format):
     def by_lines(self, file: IO[bytes]) -> bool:
         """Whether the first line of a bundle is its envelope, and each other line a record."""
         file.seek(0)
-        first = file.readline(LIMITS.line + 1)
+        first = file.readline(fields.LIMITS.line + 1)
         envelope = looked_into(first)
         if not isinstance(envelope, dict) or envelope.get("format") not in self.names:
             return False
-        while line := file.readline(LIMITS.line):
+        while line := file.readline(fields.LIMITS.line):
             if line.strip():
                 return True
-        if not envelope.keys().isdisjoint(ARRAYS):
+        if not envelope.keys().isdisjoint(fields.ARRAYS):
             return False
         # Without records and without arrays it could be both; the checksum is of one of them.
         try:
@@ -82,13 +64,13 @@ class Aimem(Format):
         except OmsError:
             return False
 
-    def load(self, data: bytes, *, limits: AimemLimits = LIMITS) -> Import:
+    def load(self, data: bytes, *, limits: fields.AimemLimits = fields.LIMITS) -> documents.Import:
         read = document.read_bundle(data, limits)
         tenant: str = read.envelope["tenant_id"]
         grains: dict[str, Grain] = {}
         arrays: dict[str, list[str]] = {}
-        vectors: dict[str, Vector] = {}
-        for name, kind in ARRAYS.items():
+        vectors: dict[str, documents.Vector] = {}
+        for name, kind in fields.ARRAYS.items():
             if kind not in read.records:
                 continue
             built = to_grains(((kind, record) for record in read.records[kind]), tenant=tenant)
@@ -100,23 +82,25 @@ class Aimem(Format):
                 grains[grain.address] = grain
                 listed.append(grain.address)
                 if vector is not None:
-                    vectors[grain.address] = Vector(read.envelope["embedding_model"], vector)
+                    vectors[grain.address] = documents.Vector(
+                        read.envelope["embedding_model"], vector
+                    )
         created_at = fields.of_grain(fields.parse_time(read.envelope["exported_at"]))
-        whole = Manifest(self.name, read.envelope["checksum"], read.envelope, arrays)
-        more = manifest(whole, created_at=created_at, user_id=tenant)
-        return Import(self.name, [*grains.values(), *more], vectors, read.warnings)
+        whole = documents.Manifest(self.name, read.envelope["checksum"], read.envelope, arrays)
+        more = documents.manifest(whole, created_at=created_at, user_id=tenant)
+        return documents.Import(self.name, [*grains.values(), *more], vectors, read.warnings)
 
     def dump(
         self,
         grains: Iterable[Grain],
-        vectors: dict[str, Vector],
+        vectors: dict[str, documents.Vector],
         *,
         embeddings: bool = False,
         producer: str = "omsgrain",
         tenant_id: str | None = None,
         exported_at: str | None = None,
         strict: bool = False,
-    ) -> Dump:
+    ) -> documents.Dump:
         """Make a bundle of grains.
 
         A bundle that was loaded comes back as it was; its manifest must be among the grains.
@@ -127,14 +111,14 @@ class Aimem(Format):
         found = [
             one
             for grain in by_address.values()
-            if (one := open_manifest(grain, source.own(grain, get))) is not None
+            if (one := documents.open_manifest(grain, source.own(grain, get))) is not None
         ]
         found = [one for one in found if one.format == self.name]
         if len(found) > 1:
             raise SchemaError(
                 "the grains must be those of one bundle", found=f"{len(found)} documents"
             )
-        losses: list[Loss] = []
+        losses: list[documents.Loss] = []
 
         def record(address: str) -> dict[str, Any]:
             grain = get(address)
@@ -148,27 +132,29 @@ class Aimem(Format):
                 if embeddings:
                     born[1]["embedding"] = fields.encode(vectors[address].data)
                 else:
-                    losses.append(Loss(address, "embedding", NOT_ASKED))
+                    losses.append(documents.Loss(address, "embedding", NOT_ASKED))
             return born[1]
 
         if found:
-            if not found[0].arrays.keys() <= ARRAYS.keys():
+            if not found[0].arrays.keys() <= fields.ARRAYS.keys():
                 raise FormatError(
                     "the manifest lists an array that no bundle has", rule="manifest"
                 )
             records = {
-                ARRAYS[name]: [record(address) for address in listed]
+                fields.ARRAYS[name]: [record(address) for address in listed]
                 for name, listed in found[0].arrays.items()
             }
             data = document.write_bundle(Bundle(found[0].envelope, records), set(found[0].arrays))
-            return Dump(data, losses)
+            return documents.Dump(data, losses)
         _check_producer(producer)
         tenants = {grain.get("user_id") for grain in by_address.values()}
         owner = tenants.pop() if len(tenants) == 1 else None
         tenant = tenant_id or owner
         if not isinstance(tenant, str) or not fields.is_tenant(tenant):
             raise _no_tenant()
-        chunks: dict[Kind, list[dict[str, Any]]] = {kind: [] for kind in ARRAYS.values()}
+        chunks: dict[fields.Kind, list[dict[str, Any]]] = {
+            kind: [] for kind in fields.ARRAYS.values()
+        }
         for address, grain in by_address.items():
             if source.is_beside(grain):
                 continue
@@ -182,14 +168,17 @@ class Aimem(Format):
                 chunks["chunk"].append(chunk)
         newest = max((grain["created_at"] for grain in by_address.values()), default=0)
         envelope = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": fields.FORMAT,
+            "version": fields.VERSION,
             "producer": producer,
             "tenant_id": tenant,
             "exported_at": exported_at or fields.spell(newest),
             "scope": "FULL",
         }
-        return Dump(document.write_bundle(Bundle(envelope, chunks), set(ARRAYS)), *parted(losses))
+        return documents.Dump(
+            document.write_bundle(Bundle(envelope, chunks), set(fields.ARRAYS)),
+            *documents.parted(losses),
+        )
 
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
         users = {grain.get("user_id") for grain in grains}
@@ -206,12 +195,12 @@ class Aimem(Format):
             data = document.whole(source)
             if not lines:
                 return data
-            if len(data) > LIMITS.document:
-                most = f"at most {LIMITS.document} bytes; a larger one can be imported"
+            if len(data) > fields.LIMITS.document:
+                most = f"at most {fields.LIMITS.document} bytes; a larger one can be imported"
                 raise DocumentError([document.problem("too_large", "", most)])
             source.seek(0)
             envelope = document.scan(source).envelope
-            records: dict[Any, list[Record]] = {kind: [] for kind in ARRAYS.values()}
+            records: dict[Any, list[Record]] = {kind: [] for kind in fields.ARRAYS.values()}
             source.seek(0)
             for kind, record in document.records(source):
                 records[kind].append(record)
@@ -221,8 +210,8 @@ class Aimem(Format):
         if not path.name.endswith(".ndjson"):
             return [data]
         whole = json.loads(data)
-        envelope = {name: value for name, value in whole.items() if name not in ARRAYS}
-        arrays = {kind: whole.get(name, ()) for name, kind in ARRAYS.items()}
+        envelope = {name: value for name, value in whole.items() if name not in fields.ARRAYS}
+        arrays = {kind: whole.get(name, ()) for name, kind in fields.ARRAYS.items()}
         return document.write_lines(envelope, arrays.__getitem__)
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
@@ -232,7 +221,7 @@ class Aimem(Format):
                 return _scanned(str(file), source)
             verdict = document.validate(document.whole(source))
         found = verdict.document or {}
-        arrays = {array: found.get(array) for array in ARRAYS}
+        arrays = {array: found.get(array) for array in fields.ARRAYS}
         counts = {array: len(a) if isinstance(a, list) else 0 for array, a in arrays.items()}
         return DocumentFindings(
             str(file), self.name, counts, verdict.problems, verdict.total, verdict.warnings
@@ -247,7 +236,7 @@ class Aimem(Format):
 
     def native(
         self, grain: Grain, *, producer: str, owner: str | None
-    ) -> tuple[str, Record | None, list[Loss]]:
+    ) -> tuple[str, Record | None, list[documents.Loss]]:
         return "chunks", *native(grain, producer=producer, owner=owner, strict=True)
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,7 +246,7 @@ class Aimem(Format):
         return record | {"embedding": fields.encode(data)}
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        records: dict[Any, Any] = {ARRAYS[name]: array for name, array in arrays.items()}
+        records: dict[Any, Any] = {fields.ARRAYS[name]: array for name, array in arrays.items()}
         whole: dict[str, Any] = json.loads(
             document.write_bundle(Bundle(envelope, records), arrays)
         )
@@ -268,9 +257,9 @@ def _scanned(name: str, source: IO[bytes]) -> DocumentFindings:
     try:
         found = document.scan(source)
     except DocumentError as error:
-        nothing = dict.fromkeys(ARRAYS, 0)
+        nothing = dict.fromkeys(fields.ARRAYS, 0)
         return DocumentFindings(name, NAME, nothing, error.problems, error.total)
-    counts = {array: found.counts[kind] for array, kind in ARRAYS.items()}
+    counts = {array: found.counts[kind] for array, kind in fields.ARRAYS.items()}
     return DocumentFindings(name, NAME, counts, warnings=found.warnings)
 
 

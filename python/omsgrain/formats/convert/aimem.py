@@ -14,38 +14,11 @@ from urllib.parse import quote, unquote
 
 from omsgrain.formats import model
 from omsgrain.formats.aimem import fields
-from omsgrain.formats.aimem.fields import (
-    EDGE_TYPES,
-    ENTITY_KINDS,
-    ENVELOPE,
-    FORMAT,
-    LIMITS,
-    MEMORY_TYPES,
-    NAME,
-    RECORDS,
-    TAG,
-    TEXT,
-    VERSION,
-)
-from omsgrain.formats.convert.base import (
-    BuildOptions,
-    ClassShape,
-    Content,
-    ConvertedDocument,
-    Hub,
-    LossNames,
-    OtherId,
-    Record,
-    SourcedItem,
-    in_utc,
-    no_export_id,
-    shape,
-    uuid_of,
-)
+from omsgrain.formats.convert import base
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.source import float32, unpack
 
-CHUNK_TYPES: Final = {name: name for name in MEMORY_TYPES} | {
+CHUNK_TYPES: Final = {name: name for name in fields.MEMORY_TYPES} | {
     "fact": "observation",
     "goal": "intention",
 }
@@ -55,12 +28,12 @@ _FACTS: Final = frozenset(
     (None, "", "fact", "learning", "discovery", "pattern", "context", "semantic")
 )
 
-OWN_EDGES: Final = {name: name for name in EDGE_TYPES} | {
+OWN_EDGES: Final = {name: name for name in fields.EDGE_TYPES} | {
     "hebbian": "semantic_association",
     "temporal": "temporal_sequence",
 }
 """AIMEM edge type -> name in the model, which MIF 1.0 has too."""
-OWN_KINDS: Final = {name: name for name in ENTITY_KINDS} | {"place": "location"}
+OWN_KINDS: Final = {name: name for name in fields.ENTITY_KINDS} | {"place": "location"}
 """AIMEM entity kind -> name in the model."""
 
 
@@ -83,7 +56,7 @@ def own(name: str | None, words: Mapping[str, str]) -> str:
     for word, known in words.items():
         if known == name:
             return word
-    if not name or len(name) > NAME - 2:
+    if not name or len(name) > fields.NAME - 2:
         return "x-unknown"
     return name if name.startswith("x-") and len(name) > 2 else f"x-{name}"
 
@@ -95,40 +68,40 @@ _REFERENCES: Final = {"parent": "x-parent", "related": "x-related",
                       "related_todos": "x-related-todo"}  # fmt: skip
 _TYPES: Final = {type_: name for name, type_ in _REFERENCES.items()}
 _EPOCH: Final = "1970-01-01T00:00:00Z"
-_KNOWN = frozenset(field.name for field in ENVELOPE)
+_KNOWN = frozenset(field.name for field in fields.ENVELOPE)
 
-CLASSES: Final[dict[str, ClassShape]] = {
-    "chunk": shape(
-        model.Memory, RECORDS["chunk"],
+CLASSES: Final[dict[str, base.ClassShape]] = {
+    "chunk": base.shape(
+        model.Memory, fields.RECORDS["chunk"],
         {"id": "id", "content": "content", "type": "memory_type", "priority": "zone",
          "pinned": "is_pinned", "created_at": "created_at", "tags": "tags"},
         words={"type": (CHUNK_TYPES.__getitem__, aimem_memory)},
     ),
-    "edge": shape(
-        model.Relation, RECORDS["edge"],
+    "edge": base.shape(
+        model.Relation, fields.RECORDS["edge"],
         {"source": "source_id", "target": "target_id", "type": "edge_type", "weight": "weight",
          "created_at": "created_at"},
         words={"type": (lambda word: from_aimem(word, OWN_EDGES),
                         lambda name: own(name, OWN_EDGES))},
     ),
-    "entity": shape(
-        model.Entity, RECORDS["entity"], {"id": "id", "name": "name", "created_at": "created_at"}
+    "entity": base.shape(
+        model.Entity, fields.RECORDS["entity"],
+        {"id": "id", "name": "name", "created_at": "created_at"},
     ),
 }  # fmt: skip
 """The shapes by kind of record. Links are read with their memories."""
-LOSS_NAMES: Final = LossNames(
+LOSS_NAMES: Final = base.LossNames(
     {"entities": "chunk_entities", "types": "kind", "user": "tenant_id", "parent": "edges",
      "related": "edges", "related_todos": "edges"}
 )  # fmt: skip
-"""The places of attributes outside the record."""
 
 
-def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
     chunks = {record["id"]: record for kind, record in records if kind == "chunk"}
     entities = {record["id"]: record for kind, record in records if kind == "entity"}
     mentions: dict[str, list[model.Mention]] = {}
     references: dict[str, dict[str, list[str]]] = {}
-    found: list[SourcedItem | None] = []
+    found: list[base.SourcedItem | None] = []
     for at, (kind, record) in enumerate(records):
         item: model.Item | None = None
         if kind == "chunk_entity":
@@ -147,16 +120,16 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
             item = _entity(record)
         else:
             item = _chunk(record, envelope)
-        found.append(None if item is None else SourcedItem(item, at))
+        found.append(None if item is None else base.SourcedItem(item, at))
     whole = [one for one in found if one is not None]
-    return Content(_document(envelope), [_joined(one, mentions, references) for one in whole])
+    return base.Content(_document(envelope), [_joined(one, mentions, references) for one in whole])
 
 
 def _joined(
-    one: SourcedItem,
+    one: base.SourcedItem,
     mentions: Mapping[str, list[model.Mention]],
     references: Mapping[str, Mapping[str, list[str]]],
-) -> SourcedItem:
+) -> base.SourcedItem:
     item = one.item
     if not isinstance(item, model.Memory):
         return one
@@ -164,10 +137,10 @@ def _joined(
     if "parent" in more:
         more["parent"] = more["parent"][0]
     entities = tuple(mentions.get(item.id, ()))
-    return SourcedItem(replace(item, entities=entities, **more), one.at)
+    return base.SourcedItem(replace(item, entities=entities, **more), one.at)
 
 
-def _chunk(record: Record, envelope: Mapping[str, Any]) -> model.Memory:
+def _chunk(record: base.Record, envelope: Mapping[str, Any]) -> model.Memory:
     item: model.Memory = CLASSES["chunk"].read(record)
     rest = {name: value for name, value in item.rest.items()
             if name not in ("content_hash", "embedding")}  # fmt: skip
@@ -184,19 +157,19 @@ def vector_of(data: bytes, name: str | None) -> model.Embedding:
     return model.Embedding(model=name, vector=numbers, dimensions=len(numbers))
 
 
-def _mention(link: Record, entity: Record) -> model.Mention:
+def _mention(link: base.Record, entity: base.Record) -> model.Mention:
     rest = {k: v for k, v in link.items() if k not in ("chunk_id", "entity_id")}
     type_ = from_aimem(entity["kind"], OWN_KINDS)
     return model.Mention(name=entity["name"], type=type_, of=entity["id"], rest=rest)
 
 
-def _loose(link: Record) -> model.Relation:
+def _loose(link: base.Record) -> model.Relation:
     source, target = link["chunk_id"], link["entity_id"]
     return model.Relation(id=f"{source} {target} {_MENTION}", source=source, target=target,
                           source_kind="memory", type=_MENTION)  # fmt: skip
 
 
-def _reference(edge: Record, chunks: Mapping[str, Record]) -> str | None:
+def _reference(edge: base.Record, chunks: Mapping[str, base.Record]) -> str | None:
     """Return the attribute that our edge represents; None if the edge holds more."""
     name, source = _TYPES.get(edge["edge_type"]), chunks.get(edge["source_id"])
     if name is None or source is None or len(edge) != 5 or edge["weight"] != 1:
@@ -204,7 +177,7 @@ def _reference(edge: Record, chunks: Mapping[str, Record]) -> str | None:
     return name if edge["created_at"] == source["created_at"] else None
 
 
-def _edge(record: Record) -> model.Relation:
+def _edge(record: base.Record) -> model.Relation:
     name = f"{record['source_id']} {record['target_id']} {record['edge_type']}"
     item: model.Relation = CLASSES["edge"].read(
         record, id=name, source_kind="memory", target_kind="memory"
@@ -212,7 +185,7 @@ def _edge(record: Record) -> model.Relation:
     return item
 
 
-def _entity(record: Record) -> model.Entity:
+def _entity(record: base.Record) -> model.Entity:
     item: model.Entity = CLASSES["entity"].read(record)
     rest = {name: value for name, value in item.rest.items() if name != "kind"}
     types = (from_aimem(record["kind"], OWN_KINDS),)
@@ -240,24 +213,24 @@ def tenant_of(user: str | None) -> str | None:
     if not user:
         return None
     tenant = user if fields.is_tenant(user) else _USER + quote(user, safe="")
-    return tenant if len(tenant) <= NAME else None
+    return tenant if len(tenant) <= fields.NAME else None
 
 
 def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Todo | model.Reminder):
         item = _goal(item)
-    made = in_utc(getattr(item, "created_at", None))
+    made = base.in_utc(getattr(item, "created_at", None))
     if isinstance(item, model.Memory):
-        if not 1 <= len(item.content) <= LIMITS.content:
+        if not 1 <= len(item.content) <= fields.LIMITS.content:
             return None
-        tags = tuple(tag for tag in item.tags if 1 <= len(tag) <= TAG)
-        mentions = tuple(one for one in item.entities if 1 <= len(one.name) <= TEXT)
-        created_at = made or in_utc(item.updated_at) or _EPOCH
+        tags = tuple(tag for tag in item.tags if 1 <= len(tag) <= fields.TAG)
+        mentions = tuple(one for one in item.entities if 1 <= len(one.name) <= fields.TEXT)
+        created_at = made or base.in_utc(item.updated_at) or _EPOCH
         return replace(item, tags=tags, entities=mentions, created_at=created_at,
                        embedding=_short(item.embedding),
                        type=item.type or "observation")  # fmt: skip
     if isinstance(item, model.Entity):
-        if not 1 <= len(item.name) <= TEXT:
+        if not 1 <= len(item.name) <= fields.TEXT:
             return None
         return replace(item, created_at=made or _EPOCH)
     if not isinstance(item, model.Relation) or item.source_kind == "entity":
@@ -271,9 +244,9 @@ def adapt(item: model.Item) -> model.Item | None:
 
 def _short(said: model.Embedding | None) -> model.Embedding | None:
     """Return an embedding if a bundle can hold it, else None."""
-    if said is None or not said.model or len(said.model) > NAME:
+    if said is None or not said.model or len(said.model) > fields.NAME:
         return None
-    fits = 1 <= len(said.vector) <= LIMITS.dimension
+    fits = 1 <= len(said.vector) <= fields.LIMITS.dimension
     return said if fits and float32(list(said.vector)) is not None else None
 
 
@@ -285,9 +258,9 @@ def _goal(item: model.Todo | model.Reminder) -> model.Memory:
     return replace(known, parent=item.parent, related=item.related, embedding=item.embedding)
 
 
-def write(content: Content, options: BuildOptions) -> ConvertedDocument:
+def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDocument:
     producer = options.producer
-    arrays: dict[str, list[tuple[Record, int]]] = {
+    arrays: dict[str, list[tuple[base.Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
     }
     chunks = {one.item.id for one in content.found if isinstance(one.item, model.Memory)}
@@ -322,17 +295,17 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
             elif item.target_kind != "entity" and item.target in chunks:
                 arrays["edges"].append((CLASSES["edge"].write(item), at))
     arrays["entities"] += [(entity, -1) for entity in known.made]
-    return ConvertedDocument(_envelope(content.document, producer, declared), arrays)
+    return base.ConvertedDocument(_envelope(content.document, producer, declared), arrays)
 
 
-def _record(item: model.Memory) -> Record:
+def _record(item: model.Memory) -> base.Record:
     written = CLASSES["chunk"].write(item)
-    record: Record = {"id": written.pop("id"), "content": item.content}
+    record: base.Record = {"id": written.pop("id"), "content": item.content}
     record["content_hash"] = of_bytes(item.content.encode())
     return record | written
 
 
-def _references(item: model.Memory, chunks: set[str]) -> Iterator[Record]:
+def _references(item: model.Memory, chunks: set[str]) -> Iterator[base.Record]:
     for name, type_ in _REFERENCES.items():
         value = getattr(item, name)
         for target in (value,) if isinstance(value, str) else value or ():
@@ -344,22 +317,22 @@ def _references(item: model.Memory, chunks: set[str]) -> Iterator[Record]:
 class _Entities:
     """The entities of a bundle: the given ones, and those that are only mentioned."""
 
-    def __init__(self, content: Content, producer: str) -> None:
+    def __init__(self, content: base.Content, producer: str) -> None:
         given = [one.item for one in content.found if isinstance(one.item, model.Entity)]
         self.ids = {one.id for one in given}
-        self.made: list[Record] = []
+        self.made: list[base.Record] = []
         self._producer = producer
         self._by_name: dict[tuple[str, str], str] = {}
         for one in given:
             kind = own(next(iter(one.types), None), OWN_KINDS)
             self._by_name.setdefault((one.name, kind), one.id)
 
-    def links(self, item: model.Memory) -> Iterator[Record]:
+    def links(self, item: model.Memory) -> Iterator[base.Record]:
         for mention in item.entities:
             kind = own(mention.type, OWN_KINDS)
             id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))
             if id is None:
-                id = fields.urn(self._producer, uuid_of("entity", f"{kind} {mention.name}"))
+                id = fields.urn(self._producer, base.uuid_of("entity", f"{kind} {mention.name}"))
                 self._by_name[(mention.name, kind)] = id
                 self.made.append({"id": id, "name": mention.name, "kind": kind,
                                   "created_at": item.created_at})  # fmt: skip
@@ -370,11 +343,11 @@ def _envelope(
     document: model.Document, producer: str, declared: tuple[str, int] | None
 ) -> dict[str, Any]:
     envelope: dict[str, Any] = {
-        "format": FORMAT,
-        "version": VERSION,
+        "format": fields.FORMAT,
+        "version": fields.VERSION,
         "producer": producer,
         "tenant_id": tenant_of(document.user),
-        "exported_at": in_utc(document.exported_at) or _EPOCH,
+        "exported_at": base.in_utc(document.exported_at) or _EPOCH,
         "scope": "FULL",
     }
     if declared is not None:
@@ -385,14 +358,14 @@ def _envelope(
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(other: OtherId) -> str:
+def id_of(other: base.OtherId) -> str:
     kind, id, external, _, producer = other
     if fields.parse_urn(id) is not None:
         return id
-    if external and fields.parse_urn(external) is not None and uuid_of(kind, external) == id:
+    if external and fields.parse_urn(external) is not None and base.uuid_of(kind, external) == id:
         return external
     named = fields.urn(producer, id)
-    return named if fields.parse_urn(named) else fields.urn(producer, uuid_of(kind, id))
+    return named if fields.parse_urn(named) else fields.urn(producer, base.uuid_of(kind, id))
 
 
-HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, no_export_id)
+HUB: Final = base.Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, base.no_export_id)

@@ -11,15 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import NAMESPACE_OID, UUID, uuid5
 
 from omsgrain._core import __version__
 from omsgrain.formats import model, times
-from omsgrain.formats.aimem import fields as aimem_fields
-from omsgrain.formats.aimem import fields as utc
+from omsgrain.formats.aimem.fields import AimemField, parse_time, parse_urn
 from omsgrain.formats.mif_ld import schema
 from omsgrain.formats.model import Kind, Part
+from omsgrain.formats.schema import SchemaField
 from omsgrain.formats.times import is_uuid
 
 if TYPE_CHECKING:
@@ -37,18 +37,6 @@ _SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,),
     "array": (list,),
 }
-
-
-class RequiredField(Protocol):
-    """The needed attributes of a row of a format's table."""
-
-    @property
-    def name(self) -> str:
-        """The member's name."""
-
-    @property
-    def kind(self) -> str:
-        """The kind of its value."""
 
 
 class Attribute(NamedTuple):
@@ -96,11 +84,8 @@ class ClassShape(NamedTuple):
                 record[one.member] = _write(one, value)
         return record
 
-    def member(self, name: str) -> str | None:
-        return next((one.member for one in self.attributes if one.name == name), None)
-
-    def inner(self, name: str) -> ClassShape | None:
-        return next((one.inner for one in self.attributes if one.name == name), None)
+    def attribute(self, name: str) -> Attribute | None:
+        return next((one for one in self.attributes if one.name == name), None)
 
 
 def said(value: Any) -> bool:
@@ -109,7 +94,7 @@ def said(value: Any) -> bool:
 
 def shape(
     cls: type[Part],
-    fields: Iterable[RequiredField],
+    fields: Iterable[SchemaField | AimemField],
     names: Mapping[str, str],
     *,
     inner: Mapping[str, ClassShape] | None = None,
@@ -177,10 +162,17 @@ def date_time(text: str | None) -> str | None:
 def in_utc(text: str | int | None) -> str | None:
     """Convert a time to AIMEM's UTC form; None if it is invalid or out of range."""
     spelled = rfc3339(text) if isinstance(text, int) else text
-    if spelled is None or utc.parse_time(spelled) is not None:
+    if spelled is None or parse_time(spelled) is not None:
         return spelled
     instant = times.parse(spelled, floating=True)
     return None if instant is None else _spelled(instant)
+
+
+def converted(
+    item: model.Item, form: Callable[[str | None], str | None], *names: str
+) -> dict[str, Any]:
+    """Return some times of an item in a format's form."""
+    return {name: form(getattr(item, name)) for name in names}
 
 
 def _spelled(instant: times.Instant) -> str | None:
@@ -241,14 +233,12 @@ def lost(
             continue
         if one.name == "id" and isinstance(item, model.Item):
             # `build` reports changed ids; some items have no id.
-            if back is not None or shape is None or shape.member("id") is None:
+            if back is not None or shape is None or shape.attribute("id") is None:
                 continue
         again: Any = getattr(back, one.name, _MISSING)
         if equal(value, again):
             continue
-        member = shape.member(one.name) if shape is not None else None
-        name = member or names.elsewhere.get(one.name) or one.name
-        inner = None if shape is None else shape.inner(one.name)
+        name, inner = _place(one.name, shape, names)
         if back is None:
             yield name, f"{to} has no such record"
         elif isinstance(value, model.Part) and isinstance(again, model.Part):
@@ -264,6 +254,14 @@ def lost(
             yield name, f"{to} has no place for it"
 
 
+def _place(name: str, shape: ClassShape | None, names: LossNames) -> tuple[str, ClassShape | None]:
+    """Return the name of an attribute in its format, and the shape of its value."""
+    own = None if shape is None else shape.attribute(name)
+    if own is None:
+        return names.elsewhere.get(name) or name, None
+    return own.member, own.inner
+
+
 def added(
     item: model.Part, back: Any, shape: ClassShape | None, names: LossNames
 ) -> Iterator[str]:
@@ -273,14 +271,12 @@ def added(
         value, before = getattr(back, one.name), getattr(item, one.name, _MISSING)
         if one.name in _NOT_MADE_UP or one.name in names.implied or before is _MISSING:
             continue
-        name = (shape.member(one.name) if shape else None) or names.elsewhere.get(one.name)
-        name = name or one.name
+        name, inner = _place(one.name, shape, names)
         if not said(before) or (value != before and _is_no_time(one.name, before)):
             follows = any(said(getattr(item, of, None)) for of in _FOLLOWS.get(one.name, ()))
             if said(value) and not follows:
                 yield name
             continue
-        inner = None if shape is None else shape.inner(one.name)
         parts = (before,), (value,)
         if isinstance(value, tuple) and isinstance(before, tuple) and len(value) == len(before):
             parts = before, value
@@ -412,7 +408,7 @@ def bare_id(id: str) -> str:
 
 def local_id(id: str) -> str:
     """Return the local part of our URN; any other id unchanged."""
-    found = aimem_fields.parse_urn(id)
+    found = parse_urn(id)
     return found.local if found is not None and found.producer == PRODUCER else id
 
 
@@ -513,6 +509,8 @@ def priority_of(importance: float | None) -> str | None:
     return next((name for least, name in _BANDS if importance >= least), "standard")
 
 
-def importance_of(priority: str | None) -> float | None:
-    """Return an importance in the band of a priority; `priority_of` is the inverse."""
-    return None if priority is None else _SHOWN.get(priority)
+def importance_of(item: model.Memory) -> float | None:
+    """Return the importance of a memory, or one in the band of its priority."""
+    if item.importance is not None or item.priority is None:
+        return item.importance
+    return _SHOWN.get(item.priority)

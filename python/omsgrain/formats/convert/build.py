@@ -17,21 +17,7 @@ from omsgrain.errors import OmsError
 from omsgrain.formats import model
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.base import Format
-from omsgrain.formats.convert import aimem, mif2, mif_ld
-from omsgrain.formats.convert.base import (
-    GENERATOR,
-    NOT_ASKED,
-    BuildOptions,
-    Content,
-    ConvertedDocument,
-    DocumentIds,
-    LossNames,
-    OtherId,
-    SourcedItem,
-    added,
-    lost,
-    of_address,
-)
+from omsgrain.formats.convert import aimem, base, mif2, mif_ld
 from omsgrain.formats.convert.gather import NATIVE, Heap, LocatedItem, parts_of
 from omsgrain.formats.document import Added, Loss, Vector
 from omsgrain.formats.mif import Mif
@@ -40,7 +26,7 @@ from omsgrain.formats.table import FORMATS
 from omsgrain.formats.times import spell
 from omsgrain.grain import Grain
 
-_NATIVE: Final = LossNames({})
+_NATIVE: Final = base.LossNames({})
 
 
 @dataclass(slots=True)
@@ -51,10 +37,12 @@ class Made:
     losses: list[Loss] = field(default_factory=list)  # its losses, not counting carried grains
 
 
-def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions) -> Made:
+def build(
+    heap: Heap, to: Format, vectors: Mapping[str, Vector], options: base.BuildOptions
+) -> Made:
     owner = heap.only_user()
     around, of, held = heap.held(vectors, to=to, owner=owner)
-    hub, given = to.hub, DocumentIds(to, options.producer)
+    hub, given = to.hub, base.DocumentIds(to, options.producer)
     for kind, id in _taken(heap, to, held) if held else ():
         given.give(kind, id)
     items = list(renamed(held, given))
@@ -63,8 +51,8 @@ def build(heap: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildO
         items = list(_without(held, items, losses))
     adapted = [hub.adapt(one.item) for one in items]
     document, kept = _document(heap, around, to, options)
-    found = [SourcedItem(item, at) for at, item in enumerate(adapted) if item is not None]
-    written = hub.write(Content(document, found), options)
+    found = [base.SourcedItem(item, at) for at, item in enumerate(adapted) if item is not None]
+    written = hub.write(base.Content(document, found), options)
     losses += _losses(held, items, written, to)
     losses += _around(around, of, kept, written, to)
     arrays = {
@@ -97,7 +85,9 @@ def _taken(
     parts = set()
     if heap.envelope(to.name):
         ids = [(kind_of(one.item), one.item.id) for one in held if not one.address]
-        parts = {(kind, to.hub.id_of(OtherId(kind, id))) for kind, id in ids if kind is not None}
+        parts = {
+            (kind, to.hub.id_of(base.OtherId(kind, id))) for kind, id in ids if kind is not None
+        }
     for item, _ in to.hub.read(records, {}).found:
         kind = kind_of(item)
         if kind is not None and kind != "relation" and (kind, item.id) not in parts:
@@ -110,27 +100,27 @@ def _without(
     for one, (item, kept) in zip(held, items, strict=True):
         if isinstance(item, model.Memory | model.Todo) and item.embedding is not None:
             said = _member(one, "embedding")
-            losses.append(Loss(_name(one), said, NOT_ASKED))
+            losses.append(Loss(_name(one), said, base.NOT_ASKED))
             item = replace(item, embedding=None)
         yield Renamed(item, kept)
 
 
 def _document(
-    heap: Heap, around: model.Document, to: Format, options: BuildOptions
+    heap: Heap, around: model.Document, to: Format, options: base.BuildOptions
 ) -> tuple[model.Document, bool]:
     """Return the data around the records, and whether the export keeps its id."""
     user = options.user or around.user or heap.only_user()
     id, kept = to.hub.export_id(around.id)
     if not id and to.export_member is not None:
         mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
-        id = to.hub.export_id(of_address(mark))[0]
+        id = to.hub.export_id(base.of_address(mark))[0]
     user = to.user_of(user, options.producer)
     exported_at = (
         options.exported_at
         or around.exported_at
         or spell(max((grain["created_at"] for grain in heap.grains.values()), default=0))
     )
-    named = all(isinstance(around.generator.get(name), str) for name in GENERATOR)
+    named = all(isinstance(around.generator.get(name), str) for name in base.GENERATOR)
     generator = around.generator if named else options.generator
     made = replace(around, id=id, user=user, exported_at=exported_at, generator=generator)
     return made, kept
@@ -140,7 +130,10 @@ def _document(
 
 
 def _losses(
-    held: Sequence[LocatedItem], items: Sequence[Renamed], written: ConvertedDocument, to: Format
+    held: Sequence[LocatedItem],
+    items: Sequence[Renamed],
+    written: base.ConvertedDocument,
+    to: Format,
 ) -> Iterator[Loss]:
     again = _again(written, to)
     for one, (item, kept) in zip(held, items, strict=True):
@@ -156,16 +149,18 @@ def _losses(
         if back is not None and not kept:
             seen.add("id")
             yield Loss(_name(one), "id", f"{to.title} uses another form of ids")
-        for name, why in lost(item, back, shape, names, to.title):
+        for name, why in base.lost(item, back, shape, names, to.title):
             if name not in seen:
                 seen.add(name)
                 yield Loss(_name(one), name, why)
         there = next((s for s in to.hub.classes.values() if s.cls is type(back)), None)
-        for name in added(item, back, there, to.hub.loss_names):
+        for name in base.added(item, back, there, to.hub.loss_names):
             yield Added(_name(one), name, f"{to.title} requires it, and the source has none")
 
 
-def _again(written: ConvertedDocument, to: Format) -> Callable[[model.Item], model.Item | None]:
+def _again(
+    written: base.ConvertedDocument, to: Format
+) -> Callable[[model.Item], model.Item | None]:
     """Return a function that finds an item in the written document, each only once."""
     arrays = to.arrays
     records = [
@@ -204,14 +199,14 @@ def _key(item: model.Item) -> tuple[type, str]:
 
 
 def _around(
-    around: model.Document, of: str, kept: bool, written: ConvertedDocument, to: Format
+    around: model.Document, of: str, kept: bool, written: base.ConvertedDocument, to: Format
 ) -> Iterator[Loss]:
     if of == NATIVE:
         return
     if not kept:
         yield Loss("", FORMATS[of].export_member or "id", f"{to.title} uses another form of ids")
     back = to.hub.read([], written.envelope).document
-    for name, why in lost(around, back, None, FORMATS[of].hub.loss_names, to.title):
+    for name, why in base.lost(around, back, None, FORMATS[of].hub.loss_names, to.title):
         yield Loss("", name, why)
 
 
@@ -225,7 +220,8 @@ def _member(one: LocatedItem, name: str) -> str:
     shapes = (
         each for each in FORMATS[one.format].hub.classes.values() if each.cls is type(one.item)
     )
-    return next((each.member(name) for each in shapes), None) or name
+    own = next((each.attribute(name) for each in shapes), None)
+    return name if own is None else own.member
 
 
 # -- ids ------------------------------------------------------------------------------------------
@@ -257,13 +253,13 @@ def kind_of(item: model.Item) -> model.Kind | None:
     return _KINDS.get(type(item))
 
 
-def renamed(held: Sequence[LocatedItem], names: DocumentIds) -> Iterator[Renamed]:
+def renamed(held: Sequence[LocatedItem], names: base.DocumentIds) -> Iterator[Renamed]:
     given = [_given(one, names) for one in held]
     for one, id in zip(held, given, strict=True):
         yield _renamed(one, id, names)
 
 
-def _given(one: LocatedItem, names: DocumentIds) -> str:
+def _given(one: LocatedItem, names: base.DocumentIds) -> str:
     kind, item = kind_of(one.item), one.item
     if kind is None:
         return item.id
@@ -272,7 +268,7 @@ def _given(one: LocatedItem, names: DocumentIds) -> str:
     return names.give(kind, item.id, external=external, name=name)
 
 
-def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
+def _renamed(one: LocatedItem, id: str, names: base.DocumentIds) -> Renamed:
     item, kind = one.item, kind_of(one.item)
     if kind is None:
         return Renamed(item, False)
@@ -301,7 +297,7 @@ def _renamed(one: LocatedItem, id: str, names: DocumentIds) -> Renamed:
     return Renamed(replace(item, **more), kept)
 
 
-def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None) -> bool:
+def _returns(one: LocatedItem, id: str, names: base.DocumentIds, external: str | None) -> bool:
     """Whether the original id can be restored from a new id."""
     kind, item = kind_of(one.item), one.item
     assert kind is not None
@@ -311,7 +307,7 @@ def _returns(one: LocatedItem, id: str, names: DocumentIds, external: str | None
     name = item.name if isinstance(item, model.Entity) else None
     placed = external if names.format.external == "member" else None
     hub = FORMATS[one.format].hub
-    return hub.id_of(OtherId(kind, id, placed, name)) == item.id
+    return hub.id_of(base.OtherId(kind, id, placed, name)) == item.id
 
 
 MEMBER: Final = aimem.CARRIED

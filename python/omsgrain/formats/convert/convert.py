@@ -15,16 +15,8 @@ from typing import Any, Final
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.base import Format, Records
+from omsgrain.formats.convert import build
 from omsgrain.formats.convert.base import GENERATOR, NOT_ASKED, BuildOptions
-from omsgrain.formats.convert.build import (
-    Made,
-    build,
-    carried,
-    has_beside,
-    load_up,
-    member_of,
-    vector_of,
-)
 from omsgrain.formats.convert.gather import Born, Heap, bare, heap, parts_of
 from omsgrain.formats.convert.mif_ld import SHAPE
 from omsgrain.formats.document import (
@@ -130,7 +122,7 @@ def tree(
     if own is not None:
         return _refilled(found, own, made, to, vectors, options), losses
     # A layout without room beside the memories can drop carried grains, so losses count.
-    if not options.strict and (options.beside or not has_beside(made.envelope)):
+    if not options.strict and (options.beside or not build.has_beside(made.envelope)):
         losses = [one for one in losses
                   if isinstance(one, Added) or one.reason in (NOT_ASKED, NO_TEXT)]  # fmt: skip
     arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
@@ -142,7 +134,7 @@ def shell(
     grains: Mapping[str, Grain], to: Format, options: BuildOptions, pointers: Iterable[str]
 ) -> dict[str, Any]:
     """Make the frame of a MIF document; the caller adds records of its own format."""
-    made = build(Heap(dict(grains), [], {}, [], []), to, {}, options)
+    made = build.build(Heap(dict(grains), [], {}, [], []), to, {}, options)
     arrays: Records = {pointer: [] for pointer in (*made.arrays, *pointers)}
     return to.assembled(made.envelope, arrays, summed=options.checksum)
 
@@ -153,15 +145,15 @@ def remade(
     to: Format,
     vectors: Mapping[str, Vector],
     options: BuildOptions,
-) -> Made:
+) -> build.Made:
     if own is not None:
         document = to.hub.read([], own.envelope).document
         kept = to.kept_options(own.envelope) | _said(shape=options.shape)
         options = replace(options, **kept, **_said(user=document.user,
                                                    exported_at=document.exported_at))  # fmt: skip
-    made = build(found, to, vectors, options)
+    made = build.build(found, to, vectors, options)
     if not options.strict:
-        load_up(made, found, to, vectors if options.embeddings else {})
+        build.load_up(made, found, to, vectors if options.embeddings else {})
     return made
 
 
@@ -176,7 +168,7 @@ def _own(found: Heap, to: Format) -> Manifest | None:
 def _refilled(
     found: Heap,
     own: Manifest,
-    made: Made,
+    made: build.Made,
     to: Format,
     vectors: Mapping[str, Vector],
     options: BuildOptions,
@@ -245,7 +237,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     records = [one.record for one in looked.records.get(found.format, ())]
     if own is None:
         return found
-    grains = carried(own.envelope, records)
+    grains = build.carried(own.envelope, records)
     if not grains or (user_id is not None and any(g.get("user_id") != user_id for g in grains)):
         return found
     options = BuildOptions(shape=_shape(records), generator=_generator(own.envelope))
@@ -264,7 +256,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
 
 def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
     """Return the shape of MIF JSON-LD memories that carry grains."""
-    of_1_x = any("conceptType" in one for one in records if member_of(one) is not None)
+    of_1_x = any("conceptType" in one for one in records if build.member_of(one) is not None)
     return "1.x" if of_1_x else "0.1"
 
 
@@ -280,7 +272,7 @@ def _stands_beside(found: Import) -> bool:
     """Whether a document carries grains beside its records, as in MIF 2.0."""
     by_address = {grain.address: grain for grain in found.grains}
     own = open_manifest(found.grains[-1], getter(by_address)) if found.grains else None
-    return own is None or bool(carried(own.envelope, ()))
+    return own is None or bool(build.carried(own.envelope, ()))
 
 
 def _all(
@@ -376,7 +368,7 @@ def _vectors(
 
 
 def _vector(record: Mapping[str, Any]) -> Vector | None:
-    if (beside := vector_of(record)) is not None:
+    if (beside := build.vector_of(record)) is not None:
         return beside
     said = next((record[name] for name in _EMBEDDINGS if name in record), None)
     if not isinstance(said, dict) or not isinstance(said.get("model"), str):
@@ -385,7 +377,7 @@ def _vector(record: Mapping[str, Any]) -> Vector | None:
     return None if data is None else Vector(said["model"], data)
 
 
-def _by_name(made: Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]]:
+def _by_name(made: build.Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]]:
     return {
         _name(format.arrays[pointer], record): (record, address)
         for pointer, array in made.arrays.items()
@@ -396,7 +388,7 @@ def _by_name(made: Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]
 
 def _name(kind: str, record: Mapping[str, Any]) -> Any:
     """Return a key for a record: its kind, with its carried grain, its id, or its content."""
-    member = member_of(record)
+    member = build.member_of(record)
     if isinstance(member, dict):
         return kind, member.get("address")
     name = record.get("id", record.get("@id"))

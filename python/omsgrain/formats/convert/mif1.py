@@ -9,44 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.formats import model
-from omsgrain.formats.convert.base import (
-    BELIEFS,
-    ENTITY,
-    EXPORT,
-    KNOWS,
-    PREFIXES,
-    BuildOptions,
-    ClassShape,
-    Content,
-    ConvertedDocument,
-    Hub,
-    LossNames,
-    OtherId,
-    Record,
-    SourcedItem,
-    bare_id,
-    count,
-    importance_of,
-    left,
-    near,
-    priority_of,
-    rate,
-    rfc3339,
-    shape,
-    uuid_of,
-    whole,
-)
-from omsgrain.formats.mif1.check import (
-    ARRAYS,
-    EDGE_TYPES,
-    MEMORY_TYPES,
-    PRIORITIES,
-    RECURRENCES,
-    SCHEMA,
-    SHAPES,
-    STATUSES,
-    VERSION,
-)
+from omsgrain.formats.convert import base
+from omsgrain.formats.mif1 import check
 from omsgrain.formats.records import object_of, text_of
 
 NEAREST_PASCAL: Final = {
@@ -61,13 +25,13 @@ NEAREST_PASCAL: Final = {
 
 def mif1_memory(name: str | None) -> str:
     pascal = _pascal(name or "")
-    if pascal in MEMORY_TYPES:
+    if pascal in check.MEMORY_TYPES:
         return pascal
     return NEAREST_PASCAL.get(name or "", "Observation")
 
 
 def mif1_edge(name: str | None) -> str:
-    return name if name in EDGE_TYPES else EDGE_TYPES[0]
+    return name if name in check.EDGE_TYPES else check.EDGE_TYPES[0]
 
 
 def snake(word: str) -> str:
@@ -91,7 +55,10 @@ def shown(name: str) -> str:
 
 
 SAID_BY_TYPE: Final = frozenset(
-    (KNOWS, *(name for name, word in BELIEFS.items() if snake(mif1_memory(word)) == word))
+    (
+        base.KNOWS,
+        *(name for name, word in base.BELIEFS.items() if snake(mif1_memory(word)) == word),
+    )
 )
 """The relations of beliefs that a memory type implies."""
 
@@ -99,31 +66,31 @@ SAID_BY_TYPE: Final = frozenset(
 CARRIED: Final = "x_omsgrain"
 _DONE = {"dismissed": "done", "expired": "cancelled"}
 
-_MENTION = shape(
-    model.Mention, SHAPES["entity"],
+_MENTION = base.shape(
+    model.Mention, check.SHAPES["entity"],
     {"name": "text", "type": "type", "confidence": "confidence"},
     words={"type": (cased, shown)},
 )  # fmt: skip
-_EMBEDDING = shape(
-    model.Embedding, SHAPES["embedding"],
+_EMBEDDING = base.shape(
+    model.Embedding, check.SHAPES["embedding"],
     {"model": "model", "dimensions": "dimensions", "vector": "vector", "normalized": "normalized"},
     items={"vector": float},
 )  # fmt: skip
-_SOURCE = shape(
-    model.Provenance, SHAPES["source"],
+_SOURCE = base.shape(
+    model.Provenance, check.SHAPES["source"],
     {"type": "type", "session": "session_id", "agent": "agent"},
 )  # fmt: skip
-_COMMENT = shape(
-    model.Comment, SHAPES["comment"],
+_COMMENT = base.shape(
+    model.Comment, check.SHAPES["comment"],
     {"id": "id", "content": "content", "created_at": "created_at", "type": "type"},
 )  # fmt: skip
-_PROJECT = shape(
-    model.Project, SHAPES["project"], {"id": "id", "name": "name", "prefix": "prefix"}
+_PROJECT = base.shape(
+    model.Project, check.SHAPES["project"], {"id": "id", "name": "name", "prefix": "prefix"}
 )
 
-CLASSES: Final[dict[str, ClassShape]] = {
-    "memory": shape(
-        model.Memory, SHAPES["memory"],
+CLASSES: Final[dict[str, base.ClassShape]] = {
+    "memory": base.shape(
+        model.Memory, check.SHAPES["memory"],
         {"id": "id", "content": "content", "type": "type", "importance": "importance",
          "created_at": "created_at", "updated_at": "updated_at", "accessed_at": "accessed_at",
          "access_count": "access_count", "decay_rate": "decay_rate", "tags": "tags",
@@ -133,8 +100,8 @@ CLASSES: Final[dict[str, ClassShape]] = {
         items={"redactions": object},
         words={"type": (snake, mif1_memory)},
     ),
-    "todo": shape(
-        model.Todo, SHAPES["todo"],
+    "todo": base.shape(
+        model.Todo, check.SHAPES["todo"],
         {"id": "id", "short_id": "short_id", "content": "content", "status": "status",
          "priority": "priority", "created_at": "created_at", "updated_at": "updated_at",
          "due": "due_date", "completed_at": "completed_at", "contexts": "contexts",
@@ -143,16 +110,15 @@ CLASSES: Final[dict[str, ClassShape]] = {
          "related": "related_memory_ids", "embedding": "embedding", "comments": "comments"},
         inner={"comments": _COMMENT, "embedding": _EMBEDDING},
     ),
-    "node": shape(model.Entity, SHAPES["node"], {"id": "id"}),
-    "edge": shape(
-        model.Relation, SHAPES["edge"],
+    "node": base.shape(model.Entity, check.SHAPES["node"], {"id": "id"}),
+    "edge": base.shape(
+        model.Relation, check.SHAPES["edge"],
         {"source": "source", "target": "target", "weight": "weight", "type": "type",
          "created_at": "created_at", "strengthened": "strengthened_count"},
     ),
     "project": _PROJECT,
 }  # fmt: skip
-"""The shapes by kind of record."""
-LOSS_NAMES: Final = LossNames(
+LOSS_NAMES: Final = base.LossNames(
     {"related": "relations/related_memories", "related_todos": "relations/related_todos",
      "priority": "importance", "types": "entity_type", "name": "id", "user": "export/user_id",
      "exported_at": "export/created_at", "pii": "metadata/privacy/pii_detected",
@@ -160,49 +126,50 @@ LOSS_NAMES: Final = LossNames(
      "redacted": "metadata/privacy/redacted_fields"},
     frozenset(("of",)),
 )  # fmt: skip
-"""The places of attributes outside the record."""
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
-_POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.items()}
+_POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in check.ARRAYS.items()}
 _PREFIXES: Final[dict[str, model.Kind]] = {"mem_": "memory", "todo_": "todo"}
 
 
-def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
     nodes = {record["id"]: record for kind, record in records if kind == "node"}
     kinds: dict[str, model.Kind] = {id: _kind(node) for id, node in nodes.items()}
     for kind, record in records:
         if kind in ("memory", "todo"):
             kinds[record["id"]] = "memory" if kind == "memory" else "todo"
-    entities = near(
-        (id, id.removeprefix(ENTITY), _type(node)) for id, node in nodes.items()
+    entities = base.near(
+        (id, id.removeprefix(base.ENTITY), _type(node)) for id, node in nodes.items()
         if _kind(node) == "entity"
     )  # fmt: skip
-    found: list[SourcedItem] = []
+    found: list[base.SourcedItem] = []
     projects: dict[str, model.Project] = {}
     for at, (kind, record) in enumerate(records):
         if kind == "memory":
-            found.append(SourcedItem(_memory(record, entities), at))
+            found.append(base.SourcedItem(_memory(record, entities), at))
         elif kind == "todo":
-            found.append(SourcedItem(_todo(record, projects), at))
+            found.append(base.SourcedItem(_todo(record, projects), at))
         elif kind == "edge":
             ends = {f"{end}_kind": _end(record[end], kinds) for end in ("source", "target")}
             name = f"{record['source']} {record['target']} {record.get('type')}"
-            found.append(SourcedItem(CLASSES["edge"].read(record, id=name, **ends), at))
+            found.append(base.SourcedItem(CLASSES["edge"].read(record, id=name, **ends), at))
         elif kind == "node" and _kind(record) == "entity":
-            found.append(SourcedItem(_entity(record), at))
+            found.append(base.SourcedItem(_entity(record), at))
         elif kind == "node":
             # A memory's node repeats its edges.
             rest = {k: v for k, v in record.items() if v is not None}
             if not rest.keys() <= {"id", "type"}:
-                found.append(SourcedItem(model.Only(id=record["id"], kind=kind, rest=rest), at))
+                found.append(
+                    base.SourcedItem(model.Only(id=record["id"], kind=kind, rest=rest), at)
+                )
         else:
             rest = {name: value for name, value in record.items() if value is not None}
-            found.append(SourcedItem(model.Only(id=kind, kind=kind, rest=rest), at))
+            found.append(base.SourcedItem(model.Only(id=kind, kind=kind, rest=rest), at))
     # Projects come before their todos.
-    own = [SourcedItem(project, -1) for project in projects.values()]
-    return Content(_document(envelope), [*own, *found])
+    own = [base.SourcedItem(project, -1) for project in projects.values()]
+    return base.Content(_document(envelope), [*own, *found])
 
 
-def _memory(record: Record, entities: Mapping[tuple[str, str | None], str]) -> model.Memory:
+def _memory(record: base.Record, entities: Mapping[tuple[str, str | None], str]) -> model.Memory:
     relations, more = record.get("relations"), {}
     if isinstance(relations, dict):
         more = {"related": relations.get("related_memories") or [],
@@ -220,11 +187,11 @@ def _memory(record: Record, entities: Mapping[tuple[str, str | None], str]) -> m
         known = ("related_memories", "related_todos")
         rest |= {f"relations/{k}": v for k, v in relations.items() if k not in known}
     mentions = tuple(replace(one, of=entities.get((one.name, one.type))) for one in item.entities)
-    priority = priority_of(item.importance)
+    priority = base.priority_of(item.importance)
     return replace(item, rest=rest, entities=mentions, priority=priority)
 
 
-def _todo(record: Record, projects: dict[str, model.Project]) -> model.Todo:
+def _todo(record: base.Record, projects: dict[str, model.Project]) -> model.Todo:
     project = record.get("project")
     if not isinstance(project, dict) or not isinstance(project.get("id"), str):
         item: model.Todo = CLASSES["todo"].read(record)
@@ -240,21 +207,23 @@ def _todo(record: Record, projects: dict[str, model.Project]) -> model.Todo:
     return replace(item, rest=rest)
 
 
-def _entity(record: Record) -> model.Entity:
+def _entity(record: base.Record) -> model.Entity:
     id = record["id"]
     type_ = _type(record)
     types = () if type_ is None else (type_,)
-    item: model.Entity = CLASSES["node"].read(record, name=id.removeprefix(ENTITY), types=types)
+    item: model.Entity = CLASSES["node"].read(
+        record, name=id.removeprefix(base.ENTITY), types=types
+    )
     known = {"type", *(("entity_type",) if type_ is not None else ())}
     known |= {name for name in ("entity_type",) if record.get(name) is None}
     return replace(item, rest={k: v for k, v in item.rest.items() if k not in known})
 
 
-def _kind(node: Record) -> model.Kind:
+def _kind(node: base.Record) -> model.Kind:
     return {"memory": "memory", "todo": "todo"}.get(str(node.get("type")), "entity")  # type: ignore[return-value]
 
 
-def _type(node: Record) -> str | None:
+def _type(node: base.Record) -> str | None:
     said = node.get("entity_type")
     return cased(said) if isinstance(said, str) else None
 
@@ -273,11 +242,11 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     export = object_of(envelope, "export")
     metadata, graph = object_of(envelope, "metadata"), object_of(envelope, "graph")
     privacy = object_of(metadata, "privacy")
-    rest = dict(left(envelope, _AROUND))
+    rest = dict(base.left(envelope, _AROUND))
     for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _METADATA),
                              ("metadata/privacy", privacy, _PRIVACY),
                              ("graph", graph, _GRAPH)):  # fmt: skip
-        rest |= {f"{place}/{name}": value for name, value in left(of, known)}
+        rest |= {f"{place}/{name}": value for name, value in base.left(of, known)}
     redacted = privacy.get("redacted_fields")
     return model.Document(
         id=text_of(export, "id") or "",
@@ -323,34 +292,37 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Reminder):
         item = _task(item)
     if isinstance(item, model.Memory):
-        importance = item.importance
-        if importance is None:
-            importance = importance_of(item.priority)
-        times: dict[str, Any] = {
-            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
-        }
-        made = rfc3339(item.created_at) or times["updated_at"] or rfc3339(0)
-        mentions = tuple(replace(one, type=one.type or "unknown", confidence=rate(one.confidence))
-                         for one in item.entities)  # fmt: skip
-        return replace(item, created_at=made, entities=mentions,
-                       importance=rate(importance), decay_rate=rate(item.decay_rate),
-                       access_count=count(item.access_count, 0), embedding=whole(item.embedding),
-                       type=item.type or "observation", **times)  # fmt: skip
-    if isinstance(item, model.Todo):
-        names = ("updated_at", "due", "completed_at")
-        times = {name: rfc3339(getattr(item, name)) for name in names}
+        times = base.converted(item, base.rfc3339, "updated_at", "accessed_at")
+        made = base.rfc3339(item.created_at) or times["updated_at"] or base.rfc3339(0)
+        mentions = tuple(
+            replace(one, type=one.type or "unknown", confidence=base.rate(one.confidence))
+            for one in item.entities
+        )
         return replace(
             item,
             **times,
-            created_at=rfc3339(item.created_at) or rfc3339(0),
-            status=item.status if item.status in STATUSES else "todo",
-            priority=item.priority if item.priority in PRIORITIES else None,
-            embedding=whole(item.embedding),
-            recurrence=item.recurrence if item.recurrence in RECURRENCES else None,
+            created_at=made,
+            entities=mentions,
+            importance=base.rate(base.importance_of(item)),
+            decay_rate=base.rate(item.decay_rate),
+            access_count=base.count(item.access_count, 0),
+            embedding=base.whole(item.embedding),
+            type=item.type or "observation",
+        )
+    if isinstance(item, model.Todo):
+        return replace(
+            item,
+            **base.converted(item, base.rfc3339, "updated_at", "due", "completed_at"),
+            created_at=base.rfc3339(item.created_at) or base.rfc3339(0),
+            status=item.status if item.status in check.STATUSES else "todo",
+            priority=item.priority if item.priority in check.PRIORITIES else None,
+            embedding=base.whole(item.embedding),
+            recurrence=item.recurrence if item.recurrence in check.RECURRENCES else None,
         )
     if isinstance(item, model.Relation):
-        return replace(item, type=mif1_edge(item.type), created_at=rfc3339(item.created_at),
-                       weight=0.5 if rate(item.weight) is None else item.weight)  # fmt: skip
+        weight = 0.5 if base.rate(item.weight) is None else item.weight
+        created_at = base.rfc3339(item.created_at)
+        return replace(item, type=mif1_edge(item.type), created_at=created_at, weight=weight)
     return item if isinstance(item, model.Entity | model.Project) else None
 
 
@@ -367,11 +339,11 @@ def _task(item: model.Reminder) -> model.Todo:
     )
 
 
-def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    arrays: dict[str, list[tuple[Record, int]]] = {pointer: [] for pointer in ARRAYS}
+def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDocument:
+    arrays: dict[str, list[tuple[base.Record, int]]] = {pointer: [] for pointer in check.ARRAYS}
     projects = {one.item.id: one.item for one in content.found
                 if isinstance(one.item, model.Project)}  # fmt: skip
-    nodes: dict[str, Record] = {}
+    nodes: dict[str, base.Record] = {}
     for item, at in content.found:
         if isinstance(item, model.Project):
             continue
@@ -393,10 +365,12 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
                 record["entity_type"] = shown(item.types[0])
         arrays[_POINTERS[_KINDS[type(item)]]].append((record, at))
     arrays["/graph/nodes"] += [(node, -1) for node in nodes.values()]
-    return ConvertedDocument(_envelope(content.document, arrays), _there(arrays))
+    return base.ConvertedDocument(_envelope(content.document, arrays), _there(arrays))
 
 
-def _there(arrays: dict[str, list[tuple[Record, int]]]) -> dict[str, list[tuple[Record, int]]]:
+def _there(
+    arrays: dict[str, list[tuple[base.Record, int]]],
+) -> dict[str, list[tuple[base.Record, int]]]:
     graph = any(arrays[pointer] for pointer in arrays if pointer.startswith("/graph"))
     return {
         pointer: array
@@ -406,18 +380,18 @@ def _there(arrays: dict[str, list[tuple[Record, int]]]) -> dict[str, list[tuple[
 
 
 def _envelope(
-    document: model.Document, arrays: Mapping[str, list[tuple[Record, int]]]
+    document: model.Document, arrays: Mapping[str, list[tuple[base.Record, int]]]
 ) -> dict[str, Any]:
     from omsgrain.formats.mif1.document import Metadata
 
     counted = Metadata()
     for pointer, array in arrays.items():
         for record, _ in array:
-            counted.add(ARRAYS[pointer], record)
-    envelope: dict[str, Any] = {"$schema": SCHEMA, "mif_version": VERSION}
+            counted.add(check.ARRAYS[pointer], record)
+    envelope: dict[str, Any] = {"$schema": check.SCHEMA, "mif_version": check.VERSION}
     if document.generator:
         envelope["generator"] = dict(document.generator)
-    export = {"id": document.id, "created_at": rfc3339(document.exported_at),
+    export = {"id": document.id, "created_at": base.rfc3339(document.exported_at),
               "user_id": document.user}  # fmt: skip
     envelope["export"] = {name: value for name, value in export.items() if value is not None}
     there = _there(dict(arrays))
@@ -441,29 +415,29 @@ SPACES: Final[dict[model.Kind, model.Kind]] = {"reminder": "todo"}
 """Kinds that become another kind share that kind's ids."""
 
 
-def id_of(other: OtherId) -> str:
+def id_of(other: base.OtherId) -> str:
     """Convert an id; those of memories and todos get the prefix of their kind."""
     kind, id, external, name, _ = other
     if kind == "relation":
-        return uuid_of(kind, id)
+        return base.uuid_of(kind, id)
     if kind == "entity":
-        return f"{ENTITY}{name}"
-    bare = bare_id(id)
+        return f"{base.ENTITY}{name}"
+    bare = base.bare_id(id)
     if kind == "project":
         return bare
     kind = SPACES.get(kind, kind)
-    prefix = PREFIXES[kind]
+    prefix = base.PREFIXES[kind]
     for text in (bare, external or ""):
-        if text.startswith(prefix) and (text != external or uuid_of(kind, text) == id):
+        if text.startswith(prefix) and (text != external or base.uuid_of(kind, text) == id):
             return text
-    return prefix + uuid_of(kind, id)
+    return prefix + base.uuid_of(kind, id)
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    if not id or id.startswith(EXPORT):
+    if not id or id.startswith(base.EXPORT):
         return id, True
-    bare = uuid_of("memory", id)
-    return EXPORT + bare.replace("-", ""), bare == id and id == id.lower()
+    bare = base.uuid_of("memory", id)
+    return base.EXPORT + bare.replace("-", ""), bare == id and id == id.lower()
 
 
-HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)
+HUB: Final = base.Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)

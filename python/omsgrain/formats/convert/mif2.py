@@ -9,60 +9,37 @@ from typing import Any, Final
 from uuid import UUID
 
 from omsgrain.formats import model
-from omsgrain.formats.convert.base import (
-    EXPORT,
-    BuildOptions,
-    ClassShape,
-    Content,
-    ConvertedDocument,
-    Hub,
-    LossNames,
-    OtherId,
-    Record,
-    SourcedItem,
-    bare_id,
-    count,
-    importance_of,
-    left,
-    near,
-    priority_of,
-    rate,
-    rfc3339,
-    shape,
-    uuid_of,
-    whole,
-)
+from omsgrain.formats.convert import base
 from omsgrain.formats.mif2.check import SHAPES, VERSION
 
 CARRIED: Final = "omsgrain"
-"""Our key in the vendor extensions."""
 SHODH: Final = "shodh-memory"
 METADATA: Final = "memory_metadata"
 _KNOWN: Final = {"importance": "importance", "access_count": "access_count",
                  "last_accessed": "accessed_at", "decay_rate": "decay_rate"}  # fmt: skip
 """A vendor's member of a memory -> attribute of the model."""
 
-_MENTION = shape(
+_MENTION = base.shape(
     model.Mention, SHAPES["entity_ref"],
     {"name": "name", "type": "entity_type", "confidence": "confidence"},
 )  # fmt: skip
-_EMBEDDING = shape(
+_EMBEDDING = base.shape(
     model.Embedding, SHAPES["embeddings"],
     {"model": "model", "dimensions": "dimensions", "vector": "vector", "normalized": "normalized"},
     items={"vector": float},
 )  # fmt: skip
-_SOURCE = shape(
+_SOURCE = base.shape(
     model.Provenance, SHAPES["source"],
     {"type": "source_type", "session": "session_id", "agent": "agent_name"},
 )  # fmt: skip
-_COMMENT = shape(
+_COMMENT = base.shape(
     model.Comment, SHAPES["comment"],
     {"id": "id", "content": "content", "created_at": "created_at", "type": "comment_type",
      "author": "author"},
 )  # fmt: skip
 
-CLASSES: Final[dict[str, ClassShape]] = {
-    "memory": shape(
+CLASSES: Final[dict[str, base.ClassShape]] = {
+    "memory": base.shape(
         model.Memory, SHAPES["memory"],
         {"id": "id", "content": "content", "type": "memory_type", "created_at": "created_at",
          "updated_at": "updated_at", "tags": "tags", "entities": "entities",
@@ -73,7 +50,7 @@ CLASSES: Final[dict[str, ClassShape]] = {
         inner={"entities": _MENTION, "embedding": _EMBEDDING, "origin": _SOURCE},
         more={"related_todo_ids": "array"},
     ),
-    "todo": shape(
+    "todo": base.shape(
         model.Todo, SHAPES["todo"],
         {"id": "id", "content": "content", "status": "status", "priority": "priority",
          "created_at": "created_at", "updated_at": "updated_at", "due": "due_date",
@@ -83,23 +60,23 @@ CLASSES: Final[dict[str, ClassShape]] = {
          "external": "external_id", "blocked_by": "blocked_by"},
         inner={"comments": _COMMENT},
     ),
-    "project": shape(
+    "project": base.shape(
         model.Project, SHAPES["project"],
         {"id": "id", "name": "name", "prefix": "prefix", "description": "description",
          "status": "status", "color": "color", "icon": "icon", "created_at": "created_at"},
     ),
-    "reminder": shape(
+    "reminder": base.shape(
         model.Reminder, SHAPES["reminder"],
         {"id": "id", "content": "content", "trigger": "trigger", "status": "status",
          "created_at": "created_at", "priority": "priority", "tags": "tags",
          "triggered_at": "triggered_at", "dismissed_at": "dismissed_at"},
     ),
-    "entity": shape(
+    "entity": base.shape(
         model.Entity, SHAPES["entity"],
         {"id": "id", "name": "name", "types": "types", "attributes": "attributes",
          "summary": "summary", "created_at": "created_at", "last_seen_at": "last_seen_at"},
     ),
-    "relationship": shape(
+    "relationship": base.shape(
         model.Relation, SHAPES["relationship"],
         {"id": "id", "source": "source_entity_id", "target": "target_entity_id",
          "type": "relation_type", "context": "context", "weight": "confidence",
@@ -107,15 +84,13 @@ CLASSES: Final[dict[str, ClassShape]] = {
         more={"valid_at": "str"},
     ),
 }  # fmt: skip
-"""The shapes by kind of record."""
-LOSS_NAMES: Final = LossNames(
+LOSS_NAMES: Final = base.LossNames(
     {"accessed_at": "last_accessed", "priority": "importance", "user": "export_meta/user_id",
      "exported_at": "export_meta/created_at", "pii": "export_meta/privacy/pii_detected",
      "secrets": "export_meta/privacy/secrets_detected",
      "redacted": "export_meta/privacy/redacted_fields"},
     frozenset(("of", "subtasks")),
 )  # fmt: skip
-"""The places of attributes outside the record."""
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
 _POINTERS: Final = {
     "memory": "/memories",
@@ -127,14 +102,14 @@ _POINTERS: Final = {
 }
 
 
-def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
     seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
     for kind, record in records:
         if kind in seen:
             seen[kind].add(record["id"])
     entity = [record for kind, record in records if kind == "entity"]
     nodes = {record["id"]: node for record in entity if (node := _node(record, seen))}
-    entities = near(
+    entities = base.near(
         (record["id"], record["name"], next(iter(record.get("types") or ()), None))
         for record in entity if _node(record, seen) is None
     )  # fmt: skip
@@ -142,17 +117,19 @@ def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> 
     found = []
     for at, (kind, record) in enumerate(records):
         if kind not in CLASSES:
-            found.append(SourcedItem(_only(kind, record), at))
+            found.append(base.SourcedItem(_only(kind, record), at))
         elif kind == "entity" and _node(record, seen) is not None:
             continue  # it only represents a memory or todo in the graph
         else:
-            found.append(SourcedItem(_item(kind, record, seen, nodes, entities, extensions), at))
-    return Content(_document(envelope), _with_subtasks(found))
+            found.append(
+                base.SourcedItem(_item(kind, record, seen, nodes, entities, extensions), at)
+            )
+    return base.Content(_document(envelope), _with_subtasks(found))
 
 
 def _item(
     kind: str,
-    record: Record,
+    record: base.Record,
     seen: Mapping[str, set[str]],
     nodes: Mapping[str, model.Kind],
     entities: Mapping[tuple[str, str | None], str],
@@ -162,7 +139,7 @@ def _item(
     if isinstance(item, model.Memory):
         more = extensions.get(item.id, {})
         known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
-        priority = priority_of(known["importance"])
+        priority = base.priority_of(known["importance"])
         mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
         return replace(_agent(item), **known, priority=priority, entities=mentions)
     if isinstance(item, model.Relation):
@@ -183,7 +160,7 @@ def _agent(item: model.Memory) -> model.Memory:
     return replace(item, origin=replace(origin, agent=spelled, rest=rest))
 
 
-def _node(record: Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
+def _node(record: base.Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
     """Return the kind of record that an entity represents, if it has no data of its own."""
     types = record.get("types")
     if record.keys() == {"id", "name", "types"}:
@@ -200,7 +177,7 @@ def _end(id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind])
     return "memory" if id in seen["memory"] else "todo" if id in seen["todo"] else "entity"
 
 
-def _only(kind: str, record: Record) -> model.Only:
+def _only(kind: str, record: base.Record) -> model.Only:
     if kind == "other":
         value = record.get("value")
         return model.Only(kind=kind, rest=value if isinstance(value, dict) else record)
@@ -208,14 +185,14 @@ def _only(kind: str, record: Record) -> model.Only:
     return model.Only(id=str(record.get("id", "")), kind=kind, rest=rest)
 
 
-def _with_subtasks(found: list[SourcedItem]) -> list[SourcedItem]:
+def _with_subtasks(found: list[base.SourcedItem]) -> list[base.SourcedItem]:
     """Add subtasks to todos. The format only names a todo's parent."""
     below: dict[str, list[str]] = {}
     for item, _ in found:
         if isinstance(item, model.Todo) and item.parent is not None:
             below.setdefault(item.parent, []).append(item.id)
     return [
-        SourcedItem(replace(one.item, subtasks=tuple(below[one.item.id])), one.at)
+        base.SourcedItem(replace(one.item, subtasks=tuple(below[one.item.id])), one.at)
         if isinstance(one.item, model.Todo) and one.item.id in below
         else one
         for one in found
@@ -246,11 +223,11 @@ def _is(name: str, value: Any) -> bool:
 def _document(envelope: Mapping[str, Any]) -> model.Document:
     meta = envelope.get("export_meta") or {}
     privacy = meta.get("privacy") or {}
-    rest = dict(left(envelope, _AROUND))
-    rest |= {f"export_meta/{k}": v for k, v in left(meta, _META)}
-    rest |= {f"export_meta/privacy/{k}": v for k, v in left(privacy, _PRIVACY)}
+    rest = dict(base.left(envelope, _AROUND))
+    rest |= {f"export_meta/{k}": v for k, v in base.left(meta, _META)}
+    rest |= {f"export_meta/privacy/{k}": v for k, v in base.left(privacy, _PRIVACY)}
     graph = envelope.get("knowledge_graph") or {}
-    rest |= {f"knowledge_graph/{k}": v for k, v in left(graph, _GRAPH)}
+    rest |= {f"knowledge_graph/{k}": v for k, v in base.left(graph, _GRAPH)}
     vendors = envelope.get("vendor_extensions") or {}
     rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if not _is_ours(k, v)}
     secrets = privacy.get("secrets_detected")
@@ -292,46 +269,55 @@ _GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "epis
 def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Memory):
         made = item.created_at or item.updated_at
-        mentions = tuple(replace(one, confidence=rate(one.confidence)) for one in item.entities)
-        times: dict[str, Any] = {
-            name: rfc3339(getattr(item, name)) for name in ("updated_at", "accessed_at")
-        }
-        importance = item.importance
-        if importance is None:
-            importance = importance_of(item.priority)
-        return replace(item, created_at=rfc3339(made) or rfc3339(0), entities=mentions,
-                       embedding=whole(item.embedding), version=count(item.version, 1),
-                       importance=importance, **times)  # fmt: skip
+        return replace(
+            item,
+            **base.converted(item, base.rfc3339, "updated_at", "accessed_at"),
+            created_at=base.rfc3339(made) or base.rfc3339(0),
+            entities=tuple(
+                replace(one, confidence=base.rate(one.confidence)) for one in item.entities
+            ),
+            embedding=base.whole(item.embedding),
+            version=base.count(item.version, 1),
+            importance=base.importance_of(item),
+        )
     if isinstance(item, model.Todo):
-        names = ("updated_at", "due", "completed_at")
-        times = {name: rfc3339(getattr(item, name)) for name in names}
-        created_at = rfc3339(item.created_at) or rfc3339(0)
-        times["updated_at"] = times["updated_at"] or created_at
+        times = base.converted(item, base.rfc3339, "updated_at", "due", "completed_at")
+        created_at = base.rfc3339(item.created_at) or base.rfc3339(0)
         comments = tuple(
-            replace(one, id=one.id or uuid_of("todo", f"{item.id} {i}"), content=one.content or "")
+            replace(
+                one,
+                id=one.id or base.uuid_of("todo", f"{item.id} {i}"),
+                content=one.content or "",
+            )
             for i, one in enumerate(item.comments)
         )
-        return replace(item, created_at=created_at, status=item.status or "todo",
-                       priority=item.priority or "none", comments=comments,
-                       **times)  # fmt: skip
+        return replace(
+            item,
+            **times | {"updated_at": times["updated_at"] or created_at},
+            created_at=created_at,
+            status=item.status or "todo",
+            priority=item.priority or "none",
+            comments=comments,
+        )
     if isinstance(item, model.Project):
-        made = rfc3339(item.created_at) or rfc3339(0)
+        made = base.rfc3339(item.created_at) or base.rfc3339(0)
         return replace(item, name=item.name or item.id, created_at=made)
     if isinstance(item, model.Relation):
-        made = rfc3339(item.created_at)
-        return replace(item, type=item.type or "related_to", created_at=made,
-                       weight=rate(item.weight), valid_at=rfc3339(item.valid_at),
-                       invalidated_at=rfc3339(item.invalidated_at))  # fmt: skip
+        return replace(
+            item,
+            **base.converted(item, base.rfc3339, "created_at", "valid_at", "invalidated_at"),
+            type=item.type or "related_to",
+            weight=base.rate(item.weight),
+        )
     if isinstance(item, model.Entity):
-        return replace(item, created_at=rfc3339(item.created_at),
-                       last_seen_at=rfc3339(item.last_seen_at))  # fmt: skip
+        return replace(item, **base.converted(item, base.rfc3339, "created_at", "last_seen_at"))
     return item if isinstance(item, model.Reminder) else None
 
 
-def write(content: Content, options: BuildOptions) -> ConvertedDocument:
-    arrays: dict[str, list[tuple[Record, int]]] = {"/memories": []}
+def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDocument:
+    arrays: dict[str, list[tuple[base.Record, int]]] = {"/memories": []}
     more: dict[str, dict[str, Any]] = {}
-    nodes: dict[str, Record] = {}
+    nodes: dict[str, base.Record] = {}
     for item, at in content.found:
         kind = _KINDS[type(item)]
         record = CLASSES[kind].write(item)
@@ -351,7 +337,7 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
     envelope = _envelope(content.document, arrays)
     if more and not options.strict:
         envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
-    return ConvertedDocument(
+    return base.ConvertedDocument(
         envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)}
     )
 
@@ -364,7 +350,7 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
     envelope: dict[str, Any] = {"mif_version": VERSION}
     if document.generator:
         envelope["generator"] = dict(document.generator)
-    made = rfc3339(document.exported_at)
+    made = base.rfc3339(document.exported_at)
     meta = {"id": document.id, "created_at": made, "user_id": document.user}
     meta = {name: value for name, value in meta.items() if value}
     privacy = {"pii_detected": document.pii, "secrets_detected": document.secrets,
@@ -382,23 +368,23 @@ def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, 
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(other: OtherId) -> str:
+def id_of(other: base.OtherId) -> str:
     """Convert an id to a UUID; an entity's id can be any text."""
     kind, id = other[:2]
-    if kind == "entity" and (bare := bare_id(id)) != id:
+    if kind == "entity" and (bare := base.bare_id(id)) != id:
         return bare
-    return uuid_of(kind, id)
+    return base.uuid_of(kind, id)
 
 
 def export_id(id: str) -> tuple[str, bool]:
-    bare = id.removeprefix(EXPORT)
+    bare = id.removeprefix(base.EXPORT)
     if id != bare and len(bare) == 32:
         try:
             return str(UUID(bare)), bare == bare.lower()
         except ValueError:
             pass
-    made = uuid_of("memory", id) if id else ""
+    made = base.uuid_of("memory", id) if id else ""
     return made, made == id
 
 
-HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)
+HUB: Final = base.Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, export_id)

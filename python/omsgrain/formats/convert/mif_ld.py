@@ -22,6 +22,7 @@ from omsgrain.formats.convert.base import (
     OtherId,
     Record,
     SourcedItem,
+    converted,
     count,
     date_time,
     local_id,
@@ -39,7 +40,6 @@ ARRAY: Final = "/memories"
 SHAPE: Final = "shape"
 """The envelope's member for the shape of memories made of carried grains."""
 CARRIED: Final = "omsgrain"
-"""Our key in the extensions."""
 EXTENSIONS: Final = "extensions"
 ENTITY_URN: Final = f"{URN}{ENTITY}"
 TYPES: Final = frozenset(("semantic", "episodic", "procedural"))
@@ -98,7 +98,6 @@ LOSS_NAMES: Final = LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),
 )
-"""The places of attributes outside the record."""
 
 
 SAID_BY_TYPE: Final = frozenset((KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
@@ -337,11 +336,9 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Memory):
         if not item.content:
             return None
-        times: dict[str, Any] = {
-            name: date_time(getattr(item, name)) for name in ("updated_at", "accessed_at")
-        }
+        times = converted(item, date_time, "updated_at", "accessed_at")
         made = date_time(item.created_at) or times["updated_at"] or _EPOCH
-        return replace(item, created_at=made, **times)
+        return replace(item, **times, created_at=made)
     if not isinstance(item, model.Relation):
         return None
     if all(relation_of_kind(item.type, shape) is None for shape in SHAPES):

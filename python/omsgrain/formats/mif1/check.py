@@ -403,7 +403,6 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
     "unknown_reference": SchemaRule("3", "the referenced record is not in the document"),
     "owner_not_kept": SchemaRule("2", "no grain can hold this user id: the grains have no owner"),
 }
-"""Defects that are accepted with a warning."""
 
 
 _VERSION = re.compile(r"1(?:\.[0-9]{1,9})*")

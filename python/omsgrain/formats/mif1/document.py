@@ -15,19 +15,7 @@ from omsgrain.formats.document import fill, lift
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif import Checksums, MifDocument, verdict_of
-from omsgrain.formats.mif1 import json_lines
-from omsgrain.formats.mif1.check import (
-    ARRAYS,
-    CONSENT,
-    FORMAT,
-    LIMITS,
-    RULES,
-    WARNINGS,
-    Kind,
-    Layout,
-    Mif1Checker,
-    Mif1Limits,
-)
+from omsgrain.formats.mif1 import check, json_lines
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import text_of
 from omsgrain.formats.source import Source
@@ -60,13 +48,12 @@ def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 CHECKSUM: Final = Checksums(_EXPORT, of_counts)
-"""Our checksum, and those of the reference implementation."""
 
 
 @dataclass(slots=True)
 class Parsed:
     document: Any  # the parsed value
-    layout: Layout  # its layout
+    layout: check.Layout  # its layout
     # line numbers of the records, by array pointer; only for JSON lines
     lines: dict[str, list[int]] = field(default_factory=dict)
     problems: tuple[Problem, ...] = ()  # lines that are not records
@@ -80,7 +67,7 @@ class Parsed:
         return None if lines is None or i >= len(lines) else lines[i]
 
 
-def layout_of(data: bytes) -> Layout:
+def layout_of(data: bytes) -> check.Layout:
     if not data[:_HEAD].removeprefix(json_text.MARK).lstrip().startswith(b"{"):
         return "yaml"
     if not _HEADER.search(data, 0, _HEAD):
@@ -98,7 +85,9 @@ def looks_like_yaml(data: bytes) -> bool:
     return _YAML.search(data[:_HEAD]) is not None
 
 
-def parse(data: bytes, layout: Layout | None = None, limits: Mif1Limits = LIMITS) -> Parsed:
+def parse(
+    data: bytes, layout: check.Layout | None = None, limits: check.Mif1Limits = check.LIMITS
+) -> Parsed:
     layout = layout or layout_of(data)
     if layout == "json":
         tree = json_text.parse(
@@ -118,7 +107,7 @@ def parse(data: bytes, layout: Layout | None = None, limits: Mif1Limits = LIMITS
     return _by_lines(data, limits)
 
 
-def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
+def spell(document: dict[str, Any], layout: check.Layout = "json") -> bytes:
     if layout == "yaml":
         return yaml.write(document)
     return spell_json(document) if layout == "json" else b"".join(spell_lines(document))
@@ -126,21 +115,21 @@ def spell(document: dict[str, Any], layout: Layout = "json") -> bytes:
 
 def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
     document = json_lines.own_last(document)
-    arrays = lift(document, ARRAYS)[1]
-    records: Iterator[tuple[Kind, Any]] = (
-        (ARRAYS[pointer], record) for pointer, array in arrays.items() for record in array
+    arrays = lift(document, check.ARRAYS)[1]
+    records: Iterator[tuple[check.Kind, Any]] = (
+        (check.ARRAYS[pointer], record) for pointer, array in arrays.items() for record in array
     )
     return json_lines.write(json_lines.header_of(document), records)
 
 
-_POINTERS: Final = {kind: pointer for pointer, kind in ARRAYS.items()}
+_POINTERS: Final = {kind: pointer for pointer, kind in check.ARRAYS.items()}
 
 
-def _by_lines(data: bytes, limits: Mif1Limits) -> Parsed:
+def _by_lines(data: bytes, limits: check.Mif1Limits) -> Parsed:
     lines = json_lines.DocumentLines(io.BytesIO(data), limits)
     arrays: dict[str, list[Any]] = {}
     numbers: dict[str, list[int]] = {}
-    within = lift(lines.header, ARRAYS)[1]
+    within = lift(lines.header, check.ARRAYS)[1]
     for kind, record, number in lines:
         pointer = _POINTERS[kind]
         if pointer not in arrays:
@@ -157,23 +146,27 @@ def _by_lines(data: bytes, limits: Mif1Limits) -> Parsed:
     )
 
 
-_CONSENT: Final = CONSENT.removeprefix("/")
+_CONSENT: Final = check.CONSENT.removeprefix("/")
 
 
-def validate(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> Verdict:
+def validate(
+    data: bytes, limits: check.Mif1Limits = check.LIMITS, *, layout: check.Layout | None = None
+) -> Verdict:
     """Report all defects of a document; invalid bytes never raise an error."""
     try:
         parsed = parse(data, layout, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
-    checker = Mif1Checker()
+    checker = check.Mif1Checker()
     found = _checked(parsed, checker)
     return verdict_of(checker, found, parsed.document, parsed.left_out)
 
 
-def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = None) -> MifDocument:
+def read(
+    data: bytes, limits: check.Mif1Limits = check.LIMITS, *, layout: check.Layout | None = None
+) -> MifDocument:
     """Read a document; skip bad records and report them."""
-    checker = Mif1Checker(FIRSTS)
+    checker = check.Mif1Checker(FIRSTS)
     found = _checked(parse(data, layout, limits), checker)
     checker.refuse()
     return found
@@ -181,39 +174,39 @@ def read(data: bytes, limits: Mif1Limits = LIMITS, *, layout: Layout | None = No
 
 def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
     """Split a document into envelope and records; the inverse of `together`."""
-    envelope, arrays = lift(document, ARRAYS)
+    envelope, arrays = lift(document, check.ARRAYS)
     consent = document.get(_CONSENT)
     if isinstance(consent, dict):
         envelope = {**envelope, _CONSENT: {}}
-        arrays[CONSENT] = [consent]
+        arrays[check.CONSENT] = [consent]
     return envelope, arrays
 
 
 def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Put the records back into the envelope, in the original key order."""
-    inner = {pointer: array for pointer, array in arrays.items() if pointer != CONSENT}
+    inner = {pointer: array for pointer, array in arrays.items() if pointer != check.CONSENT}
     document = fill(envelope, inner)
-    if consent := arrays.get(CONSENT):
+    if consent := arrays.get(check.CONSENT):
         document = {**document, _CONSENT: consent[0]}
     return document
 
 
-def _checked(parsed: Parsed, checker: Mif1Checker) -> MifDocument:
+def _checked(parsed: Parsed, checker: check.Mif1Checker) -> MifDocument:
     document = parsed.document
     checker.document(document, 1 if parsed.layout == "jsonl" else None)
     if checker.faults or not isinstance(document, dict):
         return MifDocument({}, {}, parsed.layout)
     envelope, arrays = apart(document)
     found = MifDocument(envelope, {}, parsed.layout, left_out=parsed.left_out)
-    found.take(checker, arrays, {**ARRAYS, CONSENT: "consent"}, parsed.line)
+    found.take(checker, arrays, {**check.ARRAYS, check.CONSENT: "consent"}, parsed.line)
     if not parsed.left_out:
         checker.counts(document)
     verdict = CHECKSUM.verify(document)
     if CHECKSUM.own(document) and verdict != "matched-jcs" and not parsed.left_out:
-        says = RULES["checksum_mismatch"].says
+        says = check.RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export/checksum", says))
     elif verdict == "unknown":
-        says = WARNINGS["unknown_checksum"].says
+        says = check.WARNINGS["unknown_checksum"].says
         checker.warnings.add(Problem("unknown_checksum", "/export/checksum", says))
     found.problems = (*parsed.problems, *checker.problems.found)
     found.warnings = (*parsed.warnings, *checker.warnings.found)
@@ -255,7 +248,7 @@ class DocumentConsent(NamedTuple):
 
 def is_consent(grain: Grain) -> bool:
     source = Source.of(grain) if grain.type == "state" else None
-    return source is not None and (source.format, source.kind) == (FORMAT, "consent")
+    return source is not None and (source.format, source.kind) == (check.FORMAT, "consent")
 
 
 class Metadata:

@@ -33,36 +33,23 @@ from omsgrain.formats.mif import (
     formed_of,
     with_room,
 )
+from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
-from omsgrain.formats.mif1 import envelope
-from omsgrain.formats.mif1.check import (
-    ARRAYS,
-    CONSENT,
-    EXTENSIONS,
-    FORMAT,
-    LIMITS,
-    REFERENCES,
-    SCHEMA,
-    SHAPES,
-    WARNINGS,
-    Layout,
-    Mif1Limits,
-)
 from omsgrain.formats.mif1.records import TABLE
 from omsgrain.formats.problems import Verdict
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, same
 from omsgrain.grain import Grain
 
-_ARRAYS: Final = {**ARRAYS, CONSENT: "consent"}
+_ARRAYS: Final = {**check.ARRAYS, check.CONSENT: "consent"}
 
 
 class Mif1(VersionedMif):
     """MIF 1.0 documents, in JSON, YAML and JSON lines. Spec: MIF 1.0."""
 
-    name = FORMAT
+    name = check.FORMAT
     title = "MIF 1.0"
-    suffixes = tuple(EXTENSIONS.values())
+    suffixes = tuple(check.EXTENSIONS.values())
     options = frozenset(("layout", "passphrase", "key"))
     named_options = frozenset(("layout",))
     load_options = frozenset(("passphrase",))
@@ -72,17 +59,17 @@ class Mif1(VersionedMif):
     spaces = SPACES
     said_by_type = SAID_BY_TYPE
     table = TABLE
-    limits = LIMITS
+    limits = check.LIMITS
     embedding_member = "embedding"
     embedded = frozenset(_ARRAYS.values())
     around = "export"
     checksums = documents.CHECKSUM
-    warnings = WARNINGS
-    references = REFERENCES
+    warnings = check.WARNINGS
+    references = check.REFERENCES
     renamed = frozenset(("memory", "todo"))
-    single = frozenset((CONSENT,))
-    layouts = get_args(Layout)
-    formed = formed_of(SHAPES, REFERENCES)
+    single = frozenset((check.CONSENT,))
+    layouts = get_args(check.Layout)
+    formed = formed_of(check.SHAPES, check.REFERENCES)
 
     def sniff(self, said: Said) -> bool:
         if not said.is_object:
@@ -90,16 +77,16 @@ class Mif1(VersionedMif):
         if said.version is not None:
             return said.is_version_1
         encryption = said.members.get("encryption", "")
-        return encryption is None or said.members.get("$schema") == SCHEMA
+        return encryption is None or said.members.get("$schema") == check.SCHEMA
 
     def load(
         self,
         data: bytes,
         *,
         user_id: str | None = None,
-        limits: Mif1Limits = LIMITS,
+        limits: check.Mif1Limits = check.LIMITS,
         exact: bool = False,
-        layout: Layout | None = None,
+        layout: check.Layout | None = None,
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Import:
@@ -119,14 +106,16 @@ class Mif1(VersionedMif):
         grains: Iterable[Grain],
         vectors: Mapping[str, Vector] | None = None,
         *,
-        layout: Layout | None = None,
+        layout: check.Layout | None = None,
         embeddings: bool = True,
         exact: bool = False,
         passphrase: str | None = None,
         key: bytes | None = None,
     ) -> Dump:
-        if layout is not None and layout not in get_args(Layout):
-            raise SchemaError(f"unknown layout {layout!r}", expected=", ".join(get_args(Layout)))
+        if layout is not None and layout not in get_args(check.Layout):
+            raise SchemaError(
+                f"unknown layout {layout!r}", expected=", ".join(get_args(check.Layout))
+            )
         found, get = self.own(grains)
         kept = _layout(found.layout)
         changed = layout is not None and layout != kept
@@ -203,7 +192,7 @@ class Mif1(VersionedMif):
         return self.checksums.sealed(documents.counted(made, arrays, self.arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
-        named = (layout for layout, end in EXTENSIONS.items() if path.name.endswith(end))
+        named = (layout for layout, end in check.EXTENSIONS.items() if path.name.endswith(end))
         return {"layout": next(named, "json")}
 
     def is_sealed(self, path: Path) -> bool:
@@ -229,12 +218,12 @@ def _style(data: bytes, found: MifDocument) -> Style | None:
     return COMPACT if documents.spell(tree, layout) == data else None
 
 
-_ANY: Final = Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
+_ANY: Final = check.Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)
 """No limits: the stored text was within the limits when it was imported."""
 
 
-def _layout(said: str | None) -> Layout:
-    for layout in get_args(Layout):
+def _layout(said: str | None) -> check.Layout:
+    for layout in get_args(check.Layout):
         if layout == said:
             return layout  # type: ignore[no-any-return]
     return "json"

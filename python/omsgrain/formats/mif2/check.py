@@ -35,7 +35,6 @@ Kind: TypeAlias = Literal[
 
 FORMAT: Final = "mif2"
 VERSION: Final = "2.0"
-"""The version that is written."""
 MAJOR: Final = "2."
 """How a version begins that is read."""
 
@@ -286,7 +285,6 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
     "unknown_reference": SchemaRule("2", "the referenced record is not in the document"),
     "owner_not_kept": SchemaRule("1", "no grain can hold this user id: the grains have no owner"),
 }
-"""Rules whose breach is accepted with a warning."""
 
 
 @dataclass(frozen=True, slots=True)

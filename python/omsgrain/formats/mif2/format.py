@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
-from omsgrain.formats import json_text
+from omsgrain.formats import json_text, mif
 from omsgrain.formats.base import Records, Said
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.convert.mif2 import CARRIED, HUB, METADATA, SHODH
@@ -23,27 +23,7 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import of_bytes, style_of
-from omsgrain.formats.mif import (
-    Checksums,
-    MifDocument,
-    Reads,
-    VersionedMif,
-    check_exact,
-    formed_of,
-    verdict_of,
-    with_room,
-)
-from omsgrain.formats.mif2.check import (
-    ARRAYS,
-    FORMAT,
-    LIMITS,
-    REFERENCES,
-    RULES,
-    SHAPES,
-    WARNINGS,
-    Mif2Checker,
-    Mif2Limits,
-)
+from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import Record, short_name
@@ -60,52 +40,51 @@ def of_counts(document: Mapping[str, Any]) -> str:
     return of_bytes(":".join(map(str, counts)).encode("ascii"))
 
 
-CHECKSUM: Final = Checksums("export_meta", lambda document: (of_counts(document),))
-"""Ours, and those of the reference implementation."""
+CHECKSUM: Final = mif.Checksums("export_meta", lambda document: (of_counts(document),))
 
 
-def validate(data: bytes, limits: Mif2Limits = LIMITS) -> Verdict:
+def validate(data: bytes, limits: check.Mif2Limits = check.LIMITS) -> Verdict:
     try:
         document = parsed(data, limits)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
-    checker = Mif2Checker()
-    return verdict_of(checker, _checked(document, checker), document)
+    checker = check.Mif2Checker()
+    return mif.verdict_of(checker, _checked(document, checker), document)
 
 
-def parsed(data: bytes, limits: Mif2Limits) -> Any:
+def parsed(data: bytes, limits: check.Mif2Limits) -> Any:
     return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
-def of_dict(document: Any) -> MifDocument:
-    checker = Mif2Checker(FIRSTS)
+def of_dict(document: Any) -> mif.MifDocument:
+    checker = check.Mif2Checker(FIRSTS)
     found = _checked(document, checker)
     checker.refuse()
     return found
 
 
-def _checked(document: Any, checker: Mif2Checker) -> MifDocument:
+def _checked(document: Any, checker: check.Mif2Checker) -> mif.MifDocument:
     checker.document(document)
     if not isinstance(document, dict):
-        return MifDocument({})
+        return mif.MifDocument({})
     if CHECKSUM.own(document) and CHECKSUM.verify(document) != "matched-jcs":
-        says = RULES["checksum_mismatch"].says
+        says = check.RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
-    envelope, arrays = lift(document, ARRAYS)
-    found = MifDocument(envelope)
-    found.take(checker, arrays, ARRAYS)
+    envelope, arrays = lift(document, check.ARRAYS)
+    found = mif.MifDocument(envelope)
+    found.take(checker, arrays, check.ARRAYS)
     found.problems = tuple(checker.problems.found)
     found.warnings = tuple(checker.warnings.found)
     return found
 
 
-class Mif2(VersionedMif):
+class Mif2(mif.VersionedMif):
     """MIF 2.0 documents. Spec: MIF 2.0."""
 
-    name = FORMAT
+    name = check.FORMAT
     title = "MIF 2.0"
     suffixes = (".mif.json",)
-    arrays = ARRAYS
+    arrays = check.ARRAYS
     hub = HUB
     export_member = "export_meta/id"
     external = "member"
@@ -113,16 +92,16 @@ class Mif2(VersionedMif):
     carries_inside = False
     said_by_type = SAID_BY_TYPE
     table = TABLE
-    limits = LIMITS
+    limits = check.LIMITS
     embedding_member = "embeddings"
     embedded = frozenset(("memory",))
     around = "export_meta"
     checksums = CHECKSUM
-    warnings = WARNINGS
-    references = REFERENCES
-    renamed = frozenset(REFERENCES)
+    warnings = check.WARNINGS
+    references = check.REFERENCES
+    renamed = frozenset(check.REFERENCES)
     vendors = True
-    formed = formed_of(SHAPES, REFERENCES)
+    formed = mif.formed_of(check.SHAPES, check.REFERENCES)
 
     def sniff(self, said: Said) -> bool:
         return said.is_object and said.version is not None and not said.is_version_1
@@ -132,7 +111,7 @@ class Mif2(VersionedMif):
         data: bytes,
         *,
         user_id: str | None = None,
-        limits: Mif2Limits = LIMITS,
+        limits: check.Mif2Limits = check.LIMITS,
         exact: bool = False,
     ) -> Import:
         read = parsed(data, limits)
@@ -158,7 +137,7 @@ class Mif2(VersionedMif):
         exact: bool = False,
     ) -> Dump:
         found, get = self.own(grains)
-        check_exact(found, exact=exact)
+        mif.check_exact(found, exact=exact)
         losses: list[Loss] = []
         document = self.rebuilt(found, get, losses, embeddings=embeddings)
         return Dump(spelled(found, document, get, exact=exact), losses)
@@ -173,7 +152,7 @@ class Mif2(VersionedMif):
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        whole = fill(with_room(envelope, arrays), arrays)
+        whole = fill(mif.with_room(envelope, arrays), arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 
     def spelled(
@@ -195,13 +174,13 @@ class Mif2(VersionedMif):
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
-    ) -> Reads | None:
+    ) -> mif.Reads | None:
         told = envelope.get("vendor_extensions")
         for name in (SHODH, METADATA, id):
             told = told.get(name) if isinstance(told, dict) else None
         if not isinstance(told, dict):
             return None
-        return Reads.of(told.get("access_count"), told.get("last_accessed"))
+        return mif.Reads.of(told.get("access_count"), told.get("last_accessed"))
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None

@@ -29,7 +29,6 @@ from omsgrain.formats.problems import DocumentError, Problem, pointer_to
 from omsgrain.grain import Grain
 
 DIRECTORY: Final = "directory"
-"""The layout of a manifest of files."""
 _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
 """Files with these suffixes are read if their content is recognized as memories."""
 _RESERVED: Final = frozenset(("index.md", "log.md", "readme.md"))

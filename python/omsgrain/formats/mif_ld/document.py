@@ -47,7 +47,6 @@ from omsgrain.formats.source import Difference, Source, apply, difference, gette
 from omsgrain.grain import Grain
 
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
-"""Suffixes of memory files."""
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"

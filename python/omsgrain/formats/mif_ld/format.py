@@ -28,19 +28,6 @@ from omsgrain.formats.document import (
 from omsgrain.formats.json_text import of_bytes, style_of
 from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif_ld import document, markdown
-from omsgrain.formats.mif_ld.document import (
-    STAYS,
-    SUFFIXES,
-    Layout,
-    ParsedDocuments,
-    apart,
-    document_of,
-    in_order,
-    reshaped,
-    taken,
-    together,
-    with_counters,
-)
 from omsgrain.formats.mif_ld.records import (
     FORMAT,
     LIMITS,
@@ -74,7 +61,7 @@ class MifLd(Mif):
 
     name = FORMAT
     title = "MIF in JSON-LD"
-    suffixes = SUFFIXES
+    suffixes = document.SUFFIXES
     options = frozenset(("layout", "shape"))
     load_options = frozenset(("mode",))
     arrays = _ARRAYS
@@ -107,7 +94,7 @@ class MifLd(Mif):
         *,
         mode: Mode = "schema",
         user_id: str | None = None,
-        layout: Layout | None = None,
+        layout: document.Layout | None = None,
         shape: Shape | None = None,
         exact: bool = False,
         strict_published: bool = False,
@@ -118,12 +105,12 @@ class MifLd(Mif):
         In an array, lines or a corpus, a bad document is skipped and listed in ``problems``.
         """
         sheet = document.read_file(data, layout, limits, shape)
-        found = taken(sheet, mode=mode, strict_published=strict_published)
+        found = document.taken(sheet, mode=mode, strict_published=strict_published)
         if found.problems and sheet.entry["layout"] in ("document", "markdown"):
             total = judge(sheet.values[0], mode=mode, strict_published=strict_published).total
             raise DocumentError(list(found.problems), total)
         if mode == "extra":
-            found = found._replace(warnings=(*found.warnings, *in_order([found])))
+            found = found._replace(warnings=(*found.warnings, *document.in_order([found])))
         text = style = None
         if exact and found.entry["layout"] == "lines":
             if not found.problems:  # with skipped lines, the exact text is useless
@@ -152,7 +139,7 @@ class MifLd(Mif):
         *,
         embeddings: bool = True,
         exact: bool = False,
-        layout: Layout | None = None,
+        layout: document.Layout | None = None,
         shape: Shape | None = None,
         local: bool = False,
     ) -> Dump:
@@ -165,7 +152,7 @@ class MifLd(Mif):
             values = in_shape((one for file in files for one in file.values), shape, losses)
             alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
             if alone and not values:
-                raise SchemaError(STAYS, field="/local", expected="local=True")
+                raise SchemaError(document.STAYS, field="/local", expected="local=True")
             entry = _entry([file.entry for file in files], values, layout)
             if layout is not None and layout != entry["layout"]:
                 entry = document.entry(layout, values)
@@ -199,15 +186,15 @@ class MifLd(Mif):
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
         data = self.read_bytes(file)
         sheet = document.read_file(data, **self.options_of_file(file.name, data))
-        found = taken(sheet, mode="extra")
+        found = document.taken(sheet, mode="extra")
         records = {"memories": len(found.values)}
-        total, warnings = len(found.problems), (*found.warnings, *in_order([found]))
+        total, warnings = len(found.problems), (*found.warnings, *document.in_order([found]))
         return DocumentFindings(
             str(file), self.name, records, found.problems[:MOST], total, warnings[:MOST]
         )
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        found = taken(document.read_file(data), mode="extra")
+        found = document.taken(document.read_file(data), mode="extra")
         return Verdict((), found.problems, found.warnings, len(found.problems))
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
@@ -224,7 +211,7 @@ class MifLd(Mif):
         return tree(envelope, arrays)
 
     def record_at(self, pointer: str) -> tuple[str, str]:
-        return document_of(pointer), "memory"
+        return document.document_of(pointer), "memory"
 
     def order(self, pointer: str) -> list[tuple[int, str]]:
         steps = pointer.split("/")
@@ -233,7 +220,7 @@ class MifLd(Mif):
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        temporal = with_counters(envelope, record()).get("temporal")
+        temporal = document.with_counters(envelope, record()).get("temporal")
         said: Any = temporal if isinstance(temporal, dict) else {}
         return Reads.of(said.get("accessCount"), said.get("lastAccessed"))
 
@@ -254,7 +241,7 @@ class MifLd(Mif):
         made: dict[str, Any],
         own: Manifest | None,
         *,
-        layout: Layout | None,
+        layout: document.Layout | None,
         shape: Shape | None,
         exact: bool,
         get: Get,
@@ -274,7 +261,7 @@ MIF_LD: Final = MifLd()
 
 
 def _entry(
-    files: Sequence[dict[str, Any]], values: list[Any], layout: Layout | None
+    files: Sequence[dict[str, Any]], values: list[Any], layout: document.Layout | None
 ) -> dict[str, Any]:
     if layout in ("document", "markdown") and len(values) != 1:
         raise SchemaError(
@@ -287,13 +274,13 @@ def _entry(
 
 
 def imported(
-    files: Sequence[ParsedDocuments],
+    files: Sequence[document.ParsedDocuments],
     whole: Manifest,
     *,
     user_id: str | None,
     text: bytes | None = None,
 ) -> Import:
-    bare, counters = apart(value for file in files for value in file.values)
+    bare, counters = document.apart(value for file in files for value in file.values)
     given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
     built = TABLE.to_grains(given, owner=user_id)
     grains: dict[str, Grain] = {}
@@ -335,23 +322,23 @@ def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
     counters = found.envelope.get(_COUNTERS) or {}
     if not isinstance(counters, dict):
         raise FormatError("the counters in the manifest are malformed", rule="manifest")
-    return found, list(together(values, counters)), get
+    return found, list(document.together(values, counters)), get
 
 
 def files_of(
     whole: Manifest, documents: list[Any], local: bool, losses: list[Loss]
-) -> Iterator[ParsedDocuments]:
+) -> Iterator[document.ParsedDocuments]:
     at = 0
     for entry in whole.envelope.get(_FILES, ()):
         values = documents[at : at + entry["count"]]
         at += entry["count"]
         stays = [not local and is_local(value) for value in values]
         if any(stays):
-            losses += [Loss(str(value.get("@id")), "memory", STAYS)
+            losses += [Loss(str(value.get("@id")), "memory", document.STAYS)
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
-        yield ParsedDocuments(entry, values)
+        yield document.ParsedDocuments(entry, values)
     if at != len(documents):
         raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
 
@@ -362,7 +349,7 @@ def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> 
     made = []
     for value in values:
         if is_memory(value):
-            value, lost = reshaped(value, shape)
+            value, lost = document.reshaped(value, shape)
             losses += [Loss(*one) for one in lost]
         made.append(value)
     return made

@@ -136,7 +136,6 @@ FORMATS: Final[dict[str, Callable[[str], bool]]] = {
     "date-time": date_time,
     "uri": uri,
 }
-"""The checks of the formats in the schemas."""
 
 
 @lru_cache(maxsize=256)
@@ -168,7 +167,6 @@ _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
 _SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
 _OBJECT_KEYWORDS: Final = ("required", "properties", "additionalProperties")
 _RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
-"""Schemas that refer to themselves."""
 
 
 Check = Callable[[Any], "Defects | None"]

@@ -123,7 +123,6 @@ _LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
 }
 """Simple forms that nearly all valid texts of a pattern or format have."""
 _NO_LOOK: Final = ""
-"""A form that no text has."""
 _NOT_SURE: Final[_Node] = {"not": {}}
 """A schema node that the fast check cannot decide."""
 _FILES: Final[dict[str, str]] = {

@@ -13,17 +13,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from omsgrain.formats.mif_ld.records import relations_of
+from omsgrain.formats.ontology import model
 from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches
 from omsgrain.formats.ontology.load import Known, Library
-from omsgrain.formats.ontology.model import (
-    BASES,
-    EntityType,
-    choose_namespace,
-    fold_name,
-    namespace_at,
-    reached,
-    replacement,
-)
 from omsgrain.formats.problems import MOST, Problem, pointer_to
 from omsgrain.formats.records import object_of
 
@@ -109,11 +101,11 @@ def _entity(document: Document, entity: Document, known: Known, report: Faults) 
 
 def _type_of(document: Document) -> str | None:
     value = document.get("conceptType", document.get("memoryType"))
-    return value if value in BASES else None
+    return value if value in model.BASES else None
 
 
 def _fields(
-    document: Document, entity: Document, one: EntityType, known: Known, report: Faults
+    document: Document, entity: Document, one: model.EntityType, known: Known, report: Faults
 ) -> None:
     whole = known.traits.of_type(one)
     allowed = ALWAYS | whole.conflicts.keys() | _above(one, known)
@@ -138,11 +130,11 @@ def _fields(
                       expected=member)  # fmt: skip
 
 
-def _above(one: EntityType, known: Known) -> set[str]:
+def _above(one: model.EntityType, known: Known) -> set[str]:
     """Return the fields of the parent types: a subtype repeats what they require."""
     types = known.scope.types
     names: set[str] = set()
-    for upper in reached(one.name, known.scope.parents)[1:]:
+    for upper in model.reached(one.name, known.scope.parents)[1:]:
         names.update(known.traits.of_type(types[upper]).fields)
     return names
 
@@ -170,9 +162,11 @@ def _namespace(document: Document, known: Known, report: Faults) -> None:
     path = document.get("namespace")
     if not isinstance(path, str) or not known.scope.namespaces:
         return
-    if replacement(known.scope, path) is not None:
-        report.add("ENT-REPLACED", "/namespace", expected=choose_namespace(known.scope, path))
-    elif namespace_at(known.scope, path) is None:
+    if model.replacement(known.scope, path) is not None:
+        report.add(
+            "ENT-REPLACED", "/namespace", expected=model.choose_namespace(known.scope, path)
+        )
+    elif model.namespace_at(known.scope, path) is None:
         report.add("ENT-NAMESPACE", "/namespace")
 
 
@@ -180,7 +174,7 @@ def _relationships(
     document: Document, kind: str, known: Known, others: Mapping[str, Document], report: Faults
 ) -> None:
     for at, name, target in relations_of(document):
-        one = known.scope.relations.get(fold_name(name))
+        one = known.scope.relations.get(model.fold_name(name))
         if one is None:
             continue
         far = object_of(others.get(target, {}), "entity").get("entity_type")
@@ -204,4 +198,4 @@ def _relationships(
 def _admits(known: Known, ends: tuple[str, ...], kind: str | None) -> bool:
     if kind is None or not ends or ANY in ends:
         return True
-    return not set(reached(kind, known.scope.parents)).isdisjoint(ends)
+    return not set(model.reached(kind, known.scope.parents)).isdisjoint(ends)

@@ -31,7 +31,6 @@ from omsgrain.formats.problems import Problem, pointer_to
 from omsgrain.formats.records import objects_at
 
 _SHOWN: Final = 200
-"""Characters of names in a message."""
 
 RULES: Final[dict[str, str]] = {
     # an ontology
@@ -52,7 +51,6 @@ RULES: Final[dict[str, str]] = {
     "ENT-REQUIRES": "the memory lacks a member that a trait requires",
     "ENT-END": "the relationship does not allow these types",
 }
-"""Defects that are errors."""
 
 WARNINGS: Final[dict[str, str]] = {
     # an ontology
@@ -75,7 +73,6 @@ WARNINGS: Final[dict[str, str]] = {
     "ENT-NAMESPACE": "the ontology does not have the namespace",
     "ENT-REPLACED": "the ontology replaces this namespace by another",
 }
-"""Defects that are accepted with a warning."""
 
 
 def problem(

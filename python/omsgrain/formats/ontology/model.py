@@ -15,7 +15,6 @@ from omsgrain.formats.problems import pointer_to
 from omsgrain.formats.records import object_of, objects_at
 
 BASES: Final = ("semantic", "episodic", "procedural")
-"""The types of memory."""
 PATHS: Final = 1 << 20
 """Characters of all namespace paths. A name repeats in every path below it."""
 Json = dict[str, Any]
