@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.errors import OmsError, SchemaError
+from omsgrain.formats import source as raw
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert import build
@@ -33,17 +34,6 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import (
-    KEY,
-    NOT_CHECKED,
-    Source,
-    checking,
-    difference,
-    float32,
-    gather,
-    getter,
-    same,
-)
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
@@ -56,10 +46,10 @@ def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
     It can write a document of its own; some writers also write single records and native grains.
     """
     by_address = {grain.address: grain for grain in grains}
-    get = getter(by_address)
+    get = raw.getter(by_address)
     own: Manifest | None = None
     for grain in by_address.values():
-        said = grain.get(KEY)
+        said = grain.get(raw.KEY)
         if not isinstance(said, bytes) or _DOCUMENT not in said[:64]:
             continue
         whole = open_manifest(grain, get)
@@ -68,10 +58,10 @@ def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
     of = b'{"f":"%b"' % to.name.encode()
     if own is not None:
         listed = (one for array in own.arrays.values() for one in array)
-        return any(not get(one).get(KEY, b"").startswith(of) for one in listed)
+        return any(not get(one).get(raw.KEY, b"").startswith(of) for one in listed)
     if not to.takes_natives:
         return True
-    return any(not grain.get(KEY, of).startswith(of) for grain in by_address.values())
+    return any(not grain.get(raw.KEY, of).startswith(of) for grain in by_address.values())
 
 
 def dump(
@@ -94,7 +84,7 @@ def dump(
     given = BuildOptions(to.embeddings if embeddings is None else embeddings, strict,
                     **_said(producer=producer, user=user_id, exported_at=exported_at,
                             shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
-    with checking():
+    with raw.checking():
         found = heap(grains)
         document, losses = tree(found, to, vectors, given)
     own = _own(found, to)
@@ -102,9 +92,9 @@ def dump(
         raise SchemaError(
             "the document was loaded without its exact text; load it with exact=True"
         )
-    with checking():
+    with raw.checking():
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
-                                get=getter(found.grains))  # fmt: skip
+                                get=raw.getter(found.grains))  # fmt: skip
     if passphrase is not None or key is not None:
         data = to.seal(data, passphrase, key)
     return Dump(data, *parted([*losses, *lost]))
@@ -250,7 +240,7 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
         alone = plain and not found.problems
         whole = _all(found, looked, document, grains, options) if alone else None
         return whole or _some(found, looked, own, document, grains, options)
-    except (OmsError, *NOT_CHECKED):
+    except (OmsError, *raw.NOT_CHECKED):
         return found  # the carried grains are invalid
 
 
@@ -271,7 +261,7 @@ def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
 def _stands_beside(found: Import) -> bool:
     """Whether a document carries grains beside its records, as in MIF 2.0."""
     by_address = {grain.address: grain for grain in found.grains}
-    own = open_manifest(found.grains[-1], getter(by_address)) if found.grains else None
+    own = open_manifest(found.grains[-1], raw.getter(by_address)) if found.grains else None
     return own is None or bool(build.carried(own.envelope, ()))
 
 
@@ -342,7 +332,7 @@ def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str
     parts = [looked.grains[part] for one in stay for part in parts_of(one)]
     arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
     last = found.grains[-1]  # the manifest
-    text = gather(own.text, getter(looked.grains)) if own.text else None
+    text = raw.gather(own.text, raw.getter(looked.grains)) if own.text else None
     around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
                       user_id=last.get("user_id"), text=text)  # fmt: skip
     return [*parts, *stay, *around]
@@ -373,7 +363,7 @@ def _vector(record: Mapping[str, Any]) -> Vector | None:
     said = next((record[name] for name in _EMBEDDINGS if name in record), None)
     if not isinstance(said, dict) or not isinstance(said.get("model"), str):
         return None
-    data = float32(said.get("vector"))
+    data = raw.float32(said.get("vector"))
     return None if data is None else Vector(said["model"], data)
 
 
@@ -397,10 +387,10 @@ def _name(kind: str, record: Mapping[str, Any]) -> Any:
 
 def _alike(one: Any, other: Any, format: Format) -> bool:
     if format.ordered:
-        return same(one, other)
-    return difference(one, other, ordered=False) is None
+        return raw.same(one, other)
+    return raw.difference(one, other, ordered=False) is None
 
 
 def _is_document(grain: Grain) -> bool:
-    source = Source.of(grain)
+    source = raw.Source.of(grain)
     return source is not None and source.kind == "document"

@@ -9,28 +9,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from omsgrain.formats import model
-from omsgrain.formats.convert.base import (
-    ENTITY,
-    KNOWS,
-    URN,
-    Attribute,
-    BuildOptions,
-    Content,
-    ConvertedDocument,
-    Hub,
-    LossNames,
-    OtherId,
-    Record,
-    SourcedItem,
-    converted,
-    count,
-    date_time,
-    local_id,
-    no_export_id,
-    rate,
-    uuid_of,
-)
-from omsgrain.formats.convert.base import ClassShape as Table
+from omsgrain.formats.convert import base
 from omsgrain.formats.mif_ld.document import corpus, together
 from omsgrain.formats.mif_ld.markdown import KEBAB, slug
 from omsgrain.formats.mif_ld.records import CONTEXT, SHAPES, Shape, is_memory, type_of
@@ -41,7 +20,7 @@ SHAPE: Final = "shape"
 """The envelope's member for the shape of memories made of carried grains."""
 CARRIED: Final = "omsgrain"
 EXTENSIONS: Final = "extensions"
-ENTITY_URN: Final = f"{URN}{ENTITY}"
+ENTITY_URN: Final = f"{base.URN}{base.ENTITY}"
 TYPES: Final = frozenset(("semantic", "episodic", "procedural"))
 _SEMANTIC: Final = frozenset(
     ("fact", "observation", "learning", "discovery", "pattern", "decision", "preference",
@@ -71,11 +50,11 @@ _RELATED: Final = {name: kebab.replace("-", "_") for name, kebab in KEBAB.items(
 """Relationship type -> name in the model."""
 _RELATES: Final = {own: name for name, own in _RELATED.items()} | {"created": "Created"}
 
-CLASSES: Final[dict[str, Table]] = {
-    "memory": Table(
+CLASSES: Final[dict[str, base.ClassShape]] = {
+    "memory": base.ClassShape(
         model.Memory,
         tuple(
-            Attribute(name, member, (str,))
+            base.Attribute(name, member, (str,))
             for name, member in {
                 "id": "@id", "content": "content", "type": "memoryType", "created_at": "created",
                 "updated_at": "modified", "tags": "tags", "entities": "entities",
@@ -84,23 +63,23 @@ CLASSES: Final[dict[str, Table]] = {
             }.items()
         ),
     ),
-    "relationship": Table(
+    "relationship": base.ClassShape(
         model.Relation,
         tuple(
-            Attribute(name, member, (str,))
+            base.Attribute(name, member, (str,))
             for name, member in {"type": "relationshipType", "source": "@id", "target": "target",
                                  "weight": "strength"}.items()
         ),
     ),
 }  # fmt: skip
 """The names of members, to report losses."""
-LOSS_NAMES: Final = LossNames(
+LOSS_NAMES: Final = base.LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),
 )
 
 
-SAID_BY_TYPE: Final = frozenset((KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
+SAID_BY_TYPE: Final = frozenset((base.KNOWS, "mg:prefers", "mif:decided", "aimem:decided"))
 """The relations of beliefs that a namespace implies, such as _semantic/preferences."""
 
 
@@ -160,21 +139,21 @@ def member_of(record: Mapping[str, Any]) -> Any:
     return place.get(CARRIED) if isinstance(place, dict) else None
 
 
-def read(records: Sequence[tuple[str, Record]], envelope: Mapping[str, Any]) -> Content:
+def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
     bare = (record if kind == "memory" else record.get("value") for kind, record in records)
     found = []
     for at, value in enumerate(together(bare, envelope.get("volatile") or {})):
         if not is_memory(value):
             rest = value if isinstance(value, dict) else {"value": value}
-            found.append(SourcedItem(model.Only(kind="other", rest=rest), at))
+            found.append(base.SourcedItem(model.Only(kind="other", rest=rest), at))
             continue
         memory, relations = _memory(value)
-        found.append(SourcedItem(memory, at))
-        found += [SourcedItem(one, at) for one in relations]
-    return Content(_document(envelope), found)
+        found.append(base.SourcedItem(memory, at))
+        found += [base.SourcedItem(one, at) for one in relations]
+    return base.Content(_document(envelope), found)
 
 
-def _memory(record: Record) -> tuple[model.Memory, list[model.Relation]]:
+def _memory(record: base.Record) -> tuple[model.Memory, list[model.Relation]]:
     rest = dict(_rest(record))
     given: dict[str, Any] = {"updated_at": text_of(record, "modified")}
     kind, namespace = _type(record)
@@ -204,7 +183,7 @@ def _memory(record: Record) -> tuple[model.Memory, list[model.Relation]]:
     return memory, relations
 
 
-def _rest(record: Record) -> Iterator[tuple[str, Any]]:
+def _rest(record: base.Record) -> Iterator[tuple[str, Any]]:
     plain = {"@context": (CONTEXT,), "@type": ("Memory", "Concept")}
     for name, value in record.items():
         if name not in _SAID and not (isinstance(value, str) and value in plain.get(name, ())):
@@ -217,18 +196,18 @@ def _rest(record: Record) -> Iterator[tuple[str, Any]]:
             yield f"{EXTENSIONS}/{name}", value
 
 
-def _type(record: Record) -> tuple[str, str | None]:
+def _type(record: base.Record) -> tuple[str, str | None]:
     """Return the type of a memory, and its namespace if that adds information."""
-    base, namespace = type_of(record) or "semantic", text_of(record, "namespace")
+    own, namespace = type_of(record) or "semantic", text_of(record, "namespace")
     finer = FINER.fullmatch(namespace or "")
-    if finer is not None and finer[1] == base:
+    if finer is not None and finer[1] == own:
         kind = singular(finer[2])
-        if kind not in TYPES and base_of(kind) == base and plural(kind) == finer[2]:
+        if kind not in TYPES and base_of(kind) == own and plural(kind) == finer[2]:
             return kind, None
-    return base, namespace
+    return own, namespace
 
 
-def _mentions(record: Record) -> Iterator[model.Mention]:
+def _mentions(record: base.Record) -> Iterator[model.Mention]:
     for one in objects_of(record, "entities"):
         kind = text_of(one, "entityType")
         rest = {name: one[name] for name in ("role",) if name in one}
@@ -240,7 +219,7 @@ def _mentions(record: Record) -> Iterator[model.Mention]:
         yield model.Mention(name=name or str(urn).removeprefix(ENTITY_URN), type=type_, rest=rest)
 
 
-def _embedding(record: Record) -> model.Embedding | None:
+def _embedding(record: base.Record) -> model.Embedding | None:
     said = object_of(record, "embedding")
     others = ("modelVersion", "sourceText", "vectorUri")
     rest: dict[str, Any] = {name: said[name] for name in others if name in said}
@@ -254,7 +233,7 @@ def _embedding(record: Record) -> model.Embedding | None:
     return None if found == model.Embedding() else found
 
 
-def _origin(record: Record) -> model.Provenance | None:
+def _origin(record: base.Record) -> model.Provenance | None:
     said = object_of(record, "provenance")
     kind = text_of(said, "sourceType")
     rest = {name: one for name, one in said.items()
@@ -266,7 +245,7 @@ def _origin(record: Record) -> model.Provenance | None:
 
 
 def _relationships(
-    record: Record, rest: dict[str, Any]
+    record: base.Record, rest: dict[str, Any]
 ) -> tuple[str | None, list[str], list[model.Relation]]:
     parent: str | None = None
     related: list[str] = []
@@ -279,7 +258,7 @@ def _relationships(
         more = one.keys() - {"@type", "relationshipType", "type", "target"}
         if isinstance(target, dict):
             more |= target.keys() - {"@id"}
-        if not isinstance(to, str) or not to.startswith(URN):
+        if not isinstance(to, str) or not to.startswith(base.URN):
             rest[f"relationships/{at}"] = one
         elif not more and kind == "related_to":
             related.append(to)
@@ -314,7 +293,7 @@ _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ENTITY_TYPE: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
-def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[Record]]) -> dict[str, Any]:
+def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[base.Record]]) -> dict[str, Any]:
     values = [
         one["value"] if not is_memory(one) and one.keys() == {"value"} else one
         for one in arrays.get(ARRAY, ())
@@ -336,8 +315,8 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Memory):
         if not item.content:
             return None
-        times = converted(item, date_time, "updated_at", "accessed_at")
-        made = date_time(item.created_at) or times["updated_at"] or _EPOCH
+        times = base.converted(item, base.date_time, "updated_at", "accessed_at")
+        made = base.date_time(item.created_at) or times["updated_at"] or _EPOCH
         return replace(item, **times, created_at=made)
     if not isinstance(item, model.Relation):
         return None
@@ -345,13 +324,13 @@ def adapt(item: model.Item) -> model.Item | None:
         return None
     if (item.source_kind, item.target_kind) != ("memory", "memory"):
         return None
-    return replace(item, weight=rate(item.weight))
+    return replace(item, weight=base.rate(item.weight))
 
 
-def write(content: Content, options: BuildOptions) -> ConvertedDocument:
+def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDocument:
     shape = options.shape or "0.1"
-    written: list[tuple[Record, int]] = []
-    by_id: dict[str, Record] = {}
+    written: list[tuple[base.Record, int]] = []
+    by_id: dict[str, base.Record] = {}
     for item, at in content.found:
         if isinstance(item, model.Memory):
             record = _record(item, shape)
@@ -366,20 +345,20 @@ def write(content: Content, options: BuildOptions) -> ConvertedDocument:
             if item.weight is not None:
                 one["strength"] = item.weight
             found.setdefault("relationships", []).append(one)
-    return ConvertedDocument(
+    return base.ConvertedDocument(
         {"files": [corpus([record for record, _ in written])]}, {ARRAY: written}
     )
 
 
-def _record(item: model.Memory, shape: Shape) -> Record:
-    base = base_of(item.type)
+def _record(item: model.Memory, shape: Shape) -> base.Record:
+    own = base_of(item.type)
     cls, kind = ("Concept", "conceptType") if shape == "1.x" else ("Memory", "memoryType")
-    record: Record = {"@context": CONTEXT, "@type": cls, "@id": item.id, kind: base,
+    record: base.Record = {"@context": CONTEXT, "@type": cls, "@id": item.id, kind: own,
                       "content": item.content, "created": item.created_at}  # fmt: skip
     if item.updated_at:
         record["modified"] = item.updated_at
     if item.type and item.type not in TYPES and _WORD.fullmatch(item.type):
-        record["namespace"] = f"_{base}/{plural(item.type)}"
+        record["namespace"] = f"_{own}/{plural(item.type)}"
     if item.tags:
         record["tags"] = list(item.tags)
     if entities := [_mention(one) for one in item.entities]:
@@ -390,8 +369,8 @@ def _record(item: model.Memory, shape: Shape) -> Record:
                if (name := relation_of_kind(kind, shape)) is not None]  # fmt: skip
     if related:
         record["relationships"] = related
-    temporal: Record = {}
-    if (accesses := count(item.access_count, 0)) is not None:
+    temporal: base.Record = {}
+    if (accesses := base.count(item.access_count, 0)) is not None:
         temporal["accessCount"] = accesses
     if item.accessed_at:
         temporal["lastAccessed"] = item.accessed_at
@@ -404,24 +383,24 @@ def _record(item: model.Memory, shape: Shape) -> Record:
     return record
 
 
-def _relationship(name: str, target: str, shape: Shape) -> Record:
+def _relationship(name: str, target: str, shape: Shape) -> base.Record:
     if shape == "1.x":
         return {"type": name, "target": target}
     return {"@type": "Relationship", "relationshipType": name, "target": {"@id": target}}
 
 
-def _mention(one: model.Mention) -> Record:
+def _mention(one: model.Mention) -> base.Record:
     kind = None if one.type is None else NAMED.get(one.type, one.type)
     urn = urn_of(one.name, one.type) if one.of is None else one.of
-    record: Record = {"@type": "EntityReference", "entity": {"@id": urn}}
+    record: base.Record = {"@type": "EntityReference", "entity": {"@id": urn}}
     if kind in ENTITIES or _ENTITY_TYPE.fullmatch(kind or ""):
         record["entityType"] = kind
     return record | {"name": one.name}
 
 
-def _provenance(item: model.Memory) -> Record:
+def _provenance(item: model.Memory) -> base.Record:
     origin = item.origin
-    record: Record = {}
+    record: base.Record = {}
     if origin is not None and origin.type:
         known = origin.type in ("user_implicit",)
         if (source := origin.type if known else SAID_SO.get(origin.type)) is not None:
@@ -430,11 +409,11 @@ def _provenance(item: model.Memory) -> Record:
     return record | {"agent": agent} if agent else record
 
 
-def _vector(said: model.Embedding) -> Record:
-    record: Record = {"@type": "EmbeddingReference"}
+def _vector(said: model.Embedding) -> base.Record:
+    record: base.Record = {"@type": "EmbeddingReference"}
     if isinstance(said.model, str):
         record["model"] = said.model
-    dimensions = count(said.dimensions, 1) or len(said.vector)
+    dimensions = base.count(said.dimensions, 1) or len(said.vector)
     if dimensions:
         record["dimensions"] = dimensions
     if said.normalized is not None:
@@ -445,15 +424,15 @@ def _vector(said: model.Embedding) -> Record:
 # -- ids ------------------------------------------------------------------------------------------
 
 
-def id_of(other: OtherId) -> str:
+def id_of(other: base.OtherId) -> str:
     kind, id, external = other[:3]
     if kind == "relation":
         return id
-    if external and external.startswith(URN) and uuid_of(kind, external) == id:
+    if external and external.startswith(base.URN) and base.uuid_of(kind, external) == id:
         return external
-    prefix = ENTITY_URN if kind == "entity" else URN
-    local = local_id(id)
+    prefix = ENTITY_URN if kind == "entity" else base.URN
+    local = base.local_id(id)
     return local if local.startswith(prefix) else prefix + local
 
 
-HUB: Final = Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, no_export_id)
+HUB: Final = base.Hub(CLASSES, LOSS_NAMES, read, adapt, write, id_of, base.no_export_id)

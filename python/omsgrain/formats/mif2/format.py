@@ -6,22 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from omsgrain.formats import document as documents
 from omsgrain.formats import json_text, mif
 from omsgrain.formats.base import Records, Said
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.convert.mif2 import CARRIED, HUB, METADATA, SHODH
-from omsgrain.formats.document import (
-    Dump,
-    Import,
-    Loss,
-    Manifest,
-    RecordItem,
-    Vector,
-    fill,
-    lift,
-    spelled,
-    vector_of,
-)
 from omsgrain.formats.json_text import of_bytes, style_of
 from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif2.records import TABLE
@@ -70,7 +59,7 @@ def _checked(document: Any, checker: check.Mif2Checker) -> mif.MifDocument:
     if CHECKSUM.own(document) and CHECKSUM.verify(document) != "matched-jcs":
         says = check.RULES["checksum_mismatch"].says
         checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
-    envelope, arrays = lift(document, check.ARRAYS)
+    envelope, arrays = documents.lift(document, check.ARRAYS)
     found = mif.MifDocument(envelope)
     found.take(checker, arrays, check.ARRAYS)
     found.problems = tuple(checker.problems.found)
@@ -113,7 +102,7 @@ class Mif2(mif.VersionedMif):
         user_id: str | None = None,
         limits: check.Mif2Limits = check.LIMITS,
         exact: bool = False,
-    ) -> Import:
+    ) -> documents.Import:
         read = parsed(data, limits)
         style = style_of(data, read) if exact else None
         found = of_dict(read)
@@ -123,51 +112,51 @@ class Mif2(mif.VersionedMif):
     def export_name(self, id: Any) -> str | None:
         return short_name(id)
 
-    def vector(self, item: RecordItem) -> Vector | None:
+    def vector(self, item: documents.RecordItem) -> documents.Vector | None:
         if item.kind != "memory" or item.of is not None:
             return None
-        return vector_of(item.value.get("embeddings"))
+        return documents.vector_of(item.value.get("embeddings"))
 
     def dump(
         self,
         grains: Iterable[Grain],
-        vectors: Mapping[str, Vector] | None = None,
+        vectors: Mapping[str, documents.Vector] | None = None,
         *,
         embeddings: bool = True,
         exact: bool = False,
-    ) -> Dump:
+    ) -> documents.Dump:
         found, get = self.own(grains)
         mif.check_exact(found, exact=exact)
-        losses: list[Loss] = []
+        losses: list[documents.Loss] = []
         document = self.rebuilt(found, get, losses, embeddings=embeddings)
-        return Dump(spelled(found, document, get, exact=exact), losses)
+        return documents.Dump(documents.spelled(found, document, get, exact=exact), losses)
 
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
         vendors = envelope.setdefault("vendor_extensions", {})
         vendors.setdefault(CARRIED, {})["grains"] = grains
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        return fill(envelope, arrays)
+        return documents.fill(envelope, arrays)
 
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
     ) -> dict[str, Any]:
-        whole = fill(mif.with_room(envelope, arrays), arrays)
+        whole = documents.fill(mif.with_room(envelope, arrays), arrays)
         return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
 
     def spelled(
         self,
         document: dict[str, Any],
-        own: Manifest | None,
+        own: documents.Manifest | None,
         *,
         layout: object,
         shape: object,
         exact: bool,
         get: Get,
-    ) -> tuple[bytes, list[Loss]]:
+    ) -> tuple[bytes, list[documents.Loss]]:
         if own is None:
             return json_text.spell(document), []
-        return spelled(own, document, get, exact=exact), []
+        return documents.spelled(own, document, get, exact=exact), []
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
         return validate(data)

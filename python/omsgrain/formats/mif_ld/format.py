@@ -326,11 +326,11 @@ def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
 
 
 def files_of(
-    whole: Manifest, documents: list[Any], local: bool, losses: list[Loss]
+    whole: Manifest, given: list[Any], local: bool, losses: list[Loss]
 ) -> Iterator[document.ParsedDocuments]:
     at = 0
     for entry in whole.envelope.get(_FILES, ()):
-        values = documents[at : at + entry["count"]]
+        values = given[at : at + entry["count"]]
         at += entry["count"]
         stays = [not local and is_local(value) for value in values]
         if any(stays):
@@ -339,7 +339,7 @@ def files_of(
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
         yield document.ParsedDocuments(entry, values)
-    if at != len(documents):
+    if at != len(given):
         raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
 
 
