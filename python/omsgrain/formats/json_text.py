@@ -166,8 +166,7 @@ def parse(
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> Any:
-    bounded(data, most)
-    return _read(data.removeprefix(MARK), most, depth, values, None, alive)[0]
+    return _read(data, most, depth, values, None, alive)[0]
 
 
 def parse_canonical(
@@ -180,8 +179,7 @@ def parse_canonical(
     alive: Callable[[], None] | None = None,
 ) -> tuple[Any, bytes]:
     """Read one JSON document, and write its canonical text without one of its keys."""
-    bounded(data, most)
-    document, text = _read(data.removeprefix(MARK), most, depth, values, without, alive)
+    document, text = _read(data, most, depth, values, without, alive)
     return document, text or b""
 
 
@@ -193,6 +191,8 @@ def _read(
     without: str | None,
     alive: Callable[[], None] | None,
 ) -> tuple[Any, bytes | None]:
+    bounded(data, most)
+    data = data.removeprefix(MARK)
     bounded(data, most, values)
     if data.startswith(MARK):
         raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")

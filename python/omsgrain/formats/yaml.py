@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from omsgrain.errors import UnsupportedError, packages_of
 from omsgrain.formats.json_text import MARK, VALUES, bounded, shown_key, too_large
 from omsgrain.formats.json_text import RULES as READING
-from omsgrain.formats.problems import DocumentError, Problem
+from omsgrain.formats.problems import DocumentError, Problem, pointer_to
 
 _STEP: Final = "  "
 _LONGEST: Final = 1_000  # characters of a key in one line; YAML has 1,024
@@ -172,15 +172,17 @@ class _Reader:
             self._refuse("a document")
         return self._done[0]
 
+    def _awaits_key(self) -> bool:
+        place = self._open[-1] if self._open else None
+        return place is not None and isinstance(place.value, dict) and place.key is None
+
     def _begin(self, value: Any, tag: str, event: Any) -> None:
         if event.tag not in (None, "!", _CORE + tag):
             self._refuse("no tags but those of JSON")
         if len(self._open) >= self._depth:
             self._too_deep()
-        if self._open:
-            place = self._open[-1]
-            if isinstance(place.value, dict) and place.key is None:
-                self._refuse("keys that are strings")
+        if self._awaits_key():
+            self._refuse("keys that are strings")
         self._open.append(_OpenNode(value, event.anchor))
 
     def _end(self) -> None:
@@ -202,14 +204,13 @@ class _Reader:
             self._refuse(f"aliases of at most {self._aliases} values")
         if len(self._open) + height > self._depth:
             self._too_deep()
-        if self._open and isinstance(self._open[-1].value, dict) and self._open[-1].key is None:
+        if self._awaits_key():
             self._refuse("keys that are strings")
         self._put(value, size, height, length)
 
     def _scalar(self, event: Any) -> None:
-        place = self._open[-1] if self._open else None
-        if place is not None and isinstance(place.value, dict) and place.key is None:
-            self._key(place, event)
+        if self._awaits_key():
+            self._key(self._open[-1], event)
             return
         value = self._resolved(event)
         if event.anchor is not None:
@@ -310,8 +311,7 @@ class _Reader:
             place.key if isinstance(place.value, dict) else str(len(place.value))
             for place in self._open
         )
-        shown = (shown_key(key) for key in keys if key is not None)
-        return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in shown)
+        return pointer_to([shown_key(key) for key in keys if key is not None])
 
 
 _SIGNS: Final = frozenset("+-.0123456789")

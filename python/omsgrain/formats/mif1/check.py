@@ -127,28 +127,23 @@ _SOURCES: Final = ("conversation", "file", "api", "hook", "user")
 _NODES: Final = ("memory", "todo", "entity")
 
 
-def _need(
-    name: str, kind: str, says: str, form: str | None = None, of: str | None = None
-) -> SchemaField:
-    return SchemaField(name, kind, says, required=True, form=form, of=of)
+def _need(name: str, kind: str, says: str, **more: Any) -> SchemaField:
+    return SchemaField(name, kind, says, required=True, **more)
 
 
-def _also(
-    name: str,
-    kind: str,
-    says: str,
-    form: str | None = None,
-    of: str | None = None,
-    nullable: bool = False,
-) -> SchemaField:
+def _also(name: str, kind: str, says: str, **more: Any) -> SchemaField:
     """A field that the SEP does not have."""
-    return SchemaField(name, kind, says, nullable=nullable, form=form, of=of, own=False)
+    return SchemaField(name, kind, says, own=False, **more)
+
+
+def _rate(name: str, says: str, **more: Any) -> SchemaField:
+    return SchemaField(name, "number", says, least=0, most=1, **more)
 
 
 SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "document": (
         SchemaField("$schema", "str", "the published schema"),
-        SchemaField("mif_version", "str", "`1.0`; every 1.x is read", required=True),
+        _need("mif_version", "str", "`1.0`; every 1.x is read"),
         SchemaField("generator", "object", "what wrote the document", of="generator"),
         SchemaField("export", "object", "about the export", of="export", expected=True),
         SchemaField("memories", "array", "the memories", of="memory", expected=True),
@@ -175,23 +170,14 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     ),
     "memory": (
         _need("id", "str", "`mem_` and a UUID", form="memory"),
-        SchemaField("content", "str", "the text", required=True, least=1, most=CONTENT),
-        SchemaField("type", "str", "the memory type", required=True, known=MEMORY_TYPES),
-        SchemaField(
-            "importance",
-            "number",
-            "0 to 1: from 0.8 critical, from 0.5 medium",
-            least=0,
-            most=1,
-            hard=True,
-        ),
+        _need("content", "str", "the text", least=1, most=CONTENT),
+        _need("type", "str", "the memory type", known=MEMORY_TYPES),
+        _rate("importance", "0 to 1: from 0.8 critical, from 0.5 medium", hard=True),
         _need("created_at", "str", "when it was made", form="time"),
         SchemaField("updated_at", "str", "when it was changed", form="time"),
         SchemaField("accessed_at", "str", "when it was last read", form="time"),
         SchemaField("access_count", "int", "how often it was read", least=0),
-        SchemaField(
-            "decay_rate", "number", "how fast it fades, 0 to 1", least=0, most=1, own=False
-        ),
+        _rate("decay_rate", "how fast it fades, 0 to 1", own=False),
         SchemaField("tags", "array", "labels", of="str"),
         SchemaField("source", "object", "where it came from", of="source"),
         SchemaField("entities", "array", "entities in the text", of="entity"),
@@ -207,7 +193,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "entity": (
         _need("text", "str", "its name in the text"),
         SchemaField("type", "str", "what kind of thing it is", expected=True),
-        SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1),
+        _rate("confidence", "confidence, 0 to 1"),
     ),
     "embedding": (
         SchemaField("model", "str", "the model that made the vector", expected=True),
@@ -216,8 +202,8 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("normalized", "bool", "whether its length is 1"),
     ),
     "relations": (
-        SchemaField("related_memories", "array", "ids of memories", of="str", own=False),
-        SchemaField("related_todos", "array", "ids of todos", of="str", own=False),
+        _also("related_memories", "array", "ids of memories", of="str"),
+        _also("related_todos", "array", "ids of todos", of="str"),
     ),
     "redaction": (
         SchemaField("type", "str", "the kind of data"),
@@ -227,8 +213,8 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "todo": (
         _need("id", "str", "`todo_` and a UUID", form="todo"),
         SchemaField("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
-        SchemaField("content", "str", "what is to be done", required=True, least=1, most=TASK),
-        SchemaField("status", "str", "its progress", required=True, known=STATUSES),
+        _need("content", "str", "what is to be done", least=1, most=TASK),
+        _need("status", "str", "its progress", known=STATUSES),
         SchemaField("priority", "str", "how urgent it is", known=PRIORITIES),
         _need("created_at", "str", "when it was made", form="time"),
         _also("updated_at", "str", "when it was changed", form="time"),
@@ -241,14 +227,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         _also("parent_id", "str", "the todo it is a part of", nullable=True),
         _also("subtask_ids", "array", "the todos that are a part of it", of="str"),
         _also("blocked_on", "str", "what it waits for", nullable=True),
-        SchemaField(
-            "recurrence",
-            "str",
-            "how often it repeats",
-            nullable=True,
-            known=RECURRENCES,
-            own=False,
-        ),
+        _also("recurrence", "str", "how often it repeats", nullable=True, known=RECURRENCES),
         _also("related_memory_ids", "array", "memories it is related to", of="str"),
         _also("embedding", "object", "its vector", of="embedding"),
         _also("comments", "array", "comments on it", of="comment"),
@@ -268,29 +247,22 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("format", "str", "`adjacency_list`", known=("adjacency_list",)),
         SchemaField("node_count", "int", "how many nodes there are", least=0),
         SchemaField("edge_count", "int", "how many edges there are", least=0),
-        SchemaField("nodes", "array", "what the edges connect", of="node", own=False),
+        _also("nodes", "array", "what the edges connect", of="node"),
         SchemaField("edges", "array", "the connections", of="edge"),
         SchemaField("hebbian_config", "object", "how weights change", of="hebbian_config"),
     ),
     "node": (
-        SchemaField("id", "str", "the memory, the todo or the entity", required=True, own=False),
-        SchemaField("type", "str", "memory, todo or entity", known=_NODES, own=False),
+        _need("id", "str", "the memory, the todo or the entity", own=False),
+        _also("type", "str", "memory, todo or entity", known=_NODES),
         _also("entity_type", "str", "what kind of thing an entity is"),
     ),
     "edge": (
         _need("source", "str", "the id it starts from"),
         _need("target", "str", "the id it leads to"),
-        SchemaField(
-            "weight",
-            "number",
-            "strength, 0 to 1; 0.5 if missing",
-            least=0,
-            most=1,
-            expected=True,
-        ),
+        _rate("weight", "strength, 0 to 1; 0.5 if missing", expected=True),
         SchemaField("type", "str", "the kind of connection", known=EDGE_TYPES, expected=True),
         SchemaField("created_at", "str", "when it was made", form="time"),
-        SchemaField("strengthened_count", "int", "how often it was used", least=0, own=False),
+        _also("strengthened_count", "int", "how often it was used", least=0),
     ),
     "hebbian_config": (
         SchemaField("learning_rate", "number", "how fast a weight grows"),

@@ -77,17 +77,13 @@ REFERENCES: Final[dict[str, dict[str, str]]] = {
 """Of each kind the members that hold ids of other records, and of which kind these are."""
 
 
-def _need(
-    name: str, kind: str, says: str, of: str | None = None, form: str | None = None
-) -> SchemaField:
-    return SchemaField(name, kind, says, required=True, of=of, form=form)
+def _need(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
+    return SchemaField(name, kind, says, required=True, of=of, **more)
 
 
-def _may(
-    name: str, kind: str, says: str, of: str | None = None, form: str | None = None
-) -> SchemaField:
+def _may(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
     """An optional field of the dialect, whose writers spell what is missing as null."""
-    return SchemaField(name, kind, says, nullable=True, of=of, form=form)
+    return SchemaField(name, kind, says, nullable=True, of=of, **more)
 
 
 SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
@@ -96,9 +92,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("generator", "object", "what wrote the document", of="generator"),
         SchemaField("export_meta", "object", "about the export", of="export_meta"),
         _need("memories", "array", "the memories", "memory"),
-        SchemaField(
-            "knowledge_graph", "object", "entities and relationships", nullable=True, of="graph"
-        ),
+        _may("knowledge_graph", "object", "entities and relationships", "graph"),
         SchemaField("vendor_extensions", "object", "data of other systems, by system name"),
     ),
     "generator": (
@@ -142,9 +136,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     ),
     "embeddings": (
         _need("model", "str", "the model that made the vector"),
-        SchemaField(
-            "dimensions", "int", "the length of the vector", required=True, least=1, hard=True
-        ),
+        _need("dimensions", "int", "the length of the vector", least=1, hard=True),
         _need("vector", "array", "the vector", "number"),
         SchemaField("normalized", "bool", "whether its length is 1"),
     ),

@@ -12,7 +12,7 @@ from omsgrain.formats import yaml as yaml_writer
 from omsgrain.formats.json_text import bounded
 from omsgrain.formats.mif_ld.records import CONTEXT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.formats.records import Record
+from omsgrain.formats.records import Record, objects_of
 from omsgrain.formats.source import same
 
 _HEAD: Final = 64 << 10
@@ -328,16 +328,17 @@ def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple
 
 def _front(document: Record, shape: Shape) -> Record:
     front: Record = {"id": id_of(document["@id"])}
+    concept, memory = document.get("conceptType"), document.get("memoryType")
     if shape == "1.x":
-        front["type"] = document.get("conceptType", document.get("memoryType"))
+        front["type"] = document.get("conceptType", memory)
         if "memoryType" in document and "conceptType" in document:
-            front["memoryType"] = document["memoryType"]
-        members = {name: document[name] for name in FRONT_1_X if name in document}
+            front["memoryType"] = memory
     else:
-        front["type"] = document.get("memoryType", document.get("conceptType"))
-        members = {
-            name: document[name] for name in FRONT_1_X if name in document and name not in _BEHIND
-        }
+        front["type"] = document.get("memoryType", concept)
+    behind = _BEHIND if shape == "0.1" else ()
+    members = {
+        name: document[name] for name in FRONT_1_X if name in document and name not in behind
+    }
     known = {*FRONT_1_X, *_NOT_WRITTEN, "memoryType", "id", "type"}
     members |= {name: value for name, value in document.items() if name not in known}
     if shape == "0.1":
@@ -353,21 +354,10 @@ def _front(document: Record, shape: Shape) -> Record:
 
 def _behind(document: Record) -> Iterator[str]:
     """Yield the sections that shape 0.1 has after the content."""
-    lines = [
-        line
-        for one in _write_items(document, "relationships")
-        if (line := _write_relationship(one))
-    ]
-    if lines:
-        yield "## Relationships\n\n" + "\n".join(lines)
-    lines = [line for one in _write_items(document, "entities") if (line := _write_entity(one))]
-    if lines:
-        yield "## Entities\n\n" + "\n".join(lines)
-
-
-def _write_items(document: Record, name: str) -> list[Record]:
-    value = document.get(name)
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    for name, write_item in (("relationships", _write_relationship), ("entities", _write_entity)):
+        lines = [line for one in objects_of(document, name) if (line := write_item(one))]
+        if lines:
+            yield f"## {name.capitalize()}\n\n" + "\n".join(lines)
 
 
 def _write_relationship(one: Record) -> str | None:
