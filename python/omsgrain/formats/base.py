@@ -37,14 +37,7 @@ _MEMBERS: Final = [*_SAYS, "encryption", "$schema", "@type", "@id", "memoryType"
 
 
 class Said:
-    """The members of a document that tell its format, read no further than needed.
-
-    Attributes:
-        data: its bytes, or its beginning.
-        text: the same without a byte order mark.
-        is_object: whether it begins as a JSON object.
-        is_array: whether it begins as a JSON array.
-    """
+    """The members of a document that tell its format, read no further than needed."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.text = data, data.removeprefix(_BOM)

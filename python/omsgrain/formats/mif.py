@@ -105,34 +105,22 @@ class Checksums:
 
 
 class Mif(Format):
-    """A version of MIF.
+    """A version of MIF."""
 
-    Attributes:
-        table: its kinds of records as grains.
-        embedding_member: the member of a record that is its embedding, if that is taken out where
-            embeddings do not leave.
-        references: of each kind the members that hold ids of other records, and of which kind
-            these are; a member of a member with a slash.
-        renamed: the kinds that have an id of their own, which ``rename`` changes.
-        single: pointers of records outside of arrays.
-        layouts: in which layouts an export can be.
-        no_exports: how its files are called that are no export.
-        exported: the kinds of the records of an export, by pointer of their array.
-        says_content: whether a field of a grain says what its memory says, in the words of it.
-        in_pieces: whether a document can be written record by record.
-        formed: members that are ids, references or times.
-    """
-
-    table: ClassVar[RecordTable]
+    table: ClassVar[RecordTable]  # its kinds of records as grains
+    # the member of a record that is its embedding, if that is taken out where none leave
     embedding_member: ClassVar[str | None] = None
+    # of each kind the members that hold ids of other records, and of which kind these are; a
+    # member of a member with a slash
     references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
-    renamed: ClassVar[frozenset[str]] = frozenset()
-    single: ClassVar[frozenset[str]] = frozenset()
-    layouts: ClassVar[tuple[str, ...]] = ("json",)
-    no_exports: ClassVar[tuple[str, ...]] = ()
+    renamed: ClassVar[frozenset[str]] = frozenset()  # kinds with an id that ``rename`` changes
+    single: ClassVar[frozenset[str]] = frozenset()  # pointers of records outside of arrays
+    layouts: ClassVar[tuple[str, ...]] = ("json",)  # of an export
+    no_exports: ClassVar[tuple[str, ...]] = ()  # how its files end that are no export
+    # whether a field of a grain says what its memory says, in the words of it
     says_content: ClassVar[bool] = True
-    in_pieces: ClassVar[bool] = True
-    formed: ClassVar[frozenset[str]] = frozenset()
+    in_pieces: ClassVar[bool] = True  # whether a document can be written record by record
+    formed: ClassVar[frozenset[str]] = frozenset()  # members that are ids, references or times
 
     @property
     def exported(self) -> Mapping[str, str]:

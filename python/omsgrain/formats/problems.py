@@ -75,42 +75,25 @@ class DocumentError(FormatError):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The defects of a document whose bad records are left out.
+    """The defects of a document whose bad records are left out."""
 
-    Attributes:
-        faults: what it is refused for, as a whole.
-        problems: what is wrong with single records, which are left out.
-        warnings: what is accepted with a warning.
-        total: how many faults and problems there are; of each only the first thousand are kept.
-        document: what was read, if it could be.
-    """
-
-    faults: tuple[Problem, ...]
-    problems: tuple[Problem, ...]
+    faults: tuple[Problem, ...]  # what it is refused for, as a whole
+    problems: tuple[Problem, ...]  # what is wrong with single records, which are left out
     warnings: tuple[Problem, ...]
-    total: int
-    document: Any = None
+    total: int  # faults and problems; of each only the first thousand are kept
+    document: Any = None  # what was read, if it could be
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentFindings:
-    """The records and the defects of a document.
+    """The records and the defects of a document."""
 
-    Attributes:
-        name: of the file.
-        format: what it is.
-        records: their number, by the name of their array.
-        problems: its defects, at most a thousand.
-        total: the number of defects.
-        warnings: what looks wrong and is accepted.
-    """
-
-    name: str
+    name: str  # of the file
     format: str
-    records: dict[str, int]
-    problems: tuple[Problem, ...] = ()
+    records: dict[str, int]  # their number, by the name of their array
+    problems: tuple[Problem, ...] = ()  # at most a thousand
     total: int = 0
-    warnings: tuple[Problem, ...] = ()
+    warnings: tuple[Problem, ...] = ()  # what looks wrong and is accepted
 
     @property
     def errors(self) -> list[OmsError]:

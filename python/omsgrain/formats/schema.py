@@ -86,15 +86,7 @@ def _never(shape: str, field: str) -> bool:
 
 
 class Shapes:
-    """The shapes of a format.
-
-    Attributes:
-        rows: the fields of each shape, by name.
-        needed: of each shape, the fields that must or should be there.
-        forms: how texts look, by the names that fields have for it.
-        more: shapes of which more is asked than the table says.
-        nulls: whether a forbidden null is only a warning.
-    """
+    """The shapes of a format."""
 
     def __init__(
         self,
@@ -102,16 +94,16 @@ class Shapes:
         forms: Mapping[str, Form],
         *,
         records: Collection[str],
-        more: Collection[str] = (),
+        more: Collection[str] = (),  # shapes of which more is asked than the table says
         loose: Callable[[str, str], bool] = _never,
-        nulls: bool = False,
+        nulls: bool = False,  # whether a forbidden null is only a warning
     ) -> None:
         self.forms, self.more, self.nulls = forms, frozenset(more), nulls
-        self.rows = {
+        self.rows = {  # the fields of each shape, by name
             name: {field.name: _row(field, records, loose(name, field.name)) for field in shape}
             for name, shape in shapes.items()
         }
-        self.needed = {
+        self.needed = {  # of each shape, the fields that must or should be there
             name: frozenset(one.name for one in shape if one.required or one.expected)
             for name, shape in shapes.items()
         }
@@ -201,20 +193,14 @@ def json_schema(
 
 
 class Problems:
-    """Gathers problems, the first thousand of them, and counts them all.
-
-    Attributes:
-        found: those that are kept.
-        total: how many there are.
-        too_many: whether there are records of which none was kept.
-    """
+    """Gathers problems, the first thousand of them, and counts them all."""
 
     __slots__ = ("_firsts", "_fresh", "found", "too_many", "total")
 
     def __init__(self, firsts: int = 0) -> None:
-        self.found: list[Problem] = []
-        self.total = 0
-        self.too_many = False
+        self.found: list[Problem] = []  # those that are kept
+        self.total = 0  # how many there are
+        self.too_many = False  # whether there are records of which none was kept
         self._firsts, self._fresh = firsts, False
 
     def begin(self) -> None:
@@ -248,11 +234,6 @@ class DocumentChecker(ABC):
     """Checks one document: first without its records, then each record.
 
     A format adds its own checks in a subclass. Only hashes of ids and contents are kept.
-
-    Attributes:
-        faults: what the document is refused for.
-        problems: what is wrong with records, which are left out.
-        warnings: what is accepted with a warning.
     """
 
     def __init__(
@@ -264,9 +245,9 @@ class DocumentChecker(ABC):
         references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
         self._references = references
-        self.faults = Problems()
-        self.problems = Problems(firsts)
-        self.warnings = Problems()
+        self.faults = Problems()  # what the document is refused for
+        self.problems = Problems(firsts)  # what is wrong with records, which are left out
+        self.warnings = Problems()  # what is accepted with a warning
         self._found = self.faults
         self._line: int | None = None
         self._shapes, self._rules, self._told = shapes, rules, warnings

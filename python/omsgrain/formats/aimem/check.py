@@ -184,21 +184,14 @@ _ENDS: dict[fields.Kind, tuple[tuple[str, fields.Kind, str], ...]] = {
 
 
 class AimemChecker:
-    """Checks one bundle: its envelope first, then its records.
-
-    Attributes:
-        faults: what is wrong with the envelope.
-        problems: what is wrong with the records.
-        warnings: what is accepted with a warning.
-        unresolved: how many edges and links came before both their ends.
-        doubtful: identifiers that may occur twice, and whether the second look has met them.
-    """
+    """Checks one bundle: its envelope first, then its records."""
 
     def __init__(self, limits: fields.AimemLimits = fields.LIMITS, *, many: bool = False) -> None:
         self.faults, self.problems, self.warnings = Problems(), Problems(), Problems()
         self._found = self.problems
         self._line: int | None = None
-        self.unresolved = 0
+        self.unresolved = 0  # how many edges and links came before both their ends
+        # identifiers that may occur twice, and whether the second look has met them
         self.doubtful: dict[tuple[fields.Kind, str], bool] = {}
         self._limits = limits
         self._producer = self._scope = ""

@@ -428,11 +428,7 @@ class OtherId(NamedTuple):
 
 
 class DocumentIds:
-    """Gives the records of one document unique ids in another format.
-
-    Attributes:
-        format: the other format.
-    """
+    """Gives the records of one document unique ids in another format."""
 
     def __init__(self, format: Format, producer: str = PRODUCER) -> None:
         self.format = format

@@ -142,16 +142,10 @@ class Heap:
     def held(
         self, vectors: Mapping[str, Vector], *, to: Format, owner: str | None
     ) -> tuple[model.Document, str, list[LocatedItem]]:
-        """Convert all records that do not have one format.
+        """Convert all records that do not have the format ``to``.
 
-        Args:
-            vectors: embeddings by address.
-            to: the format. Its own records are skipped, and native grains if it has its own way
-                to write them.
-            owner: the user of the new document.
-
-        Returns:
-            The data around the records, its format, and the items.
+        Native grains are left to the format if it has its own way to write them. Returns the data
+        around the records, its format, and the items.
         """
         document, of, found = model.Document(), NATIVE, []
         for format in FORMATS:

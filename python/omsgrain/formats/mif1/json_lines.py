@@ -81,13 +81,7 @@ class _Digests:
 
 
 class DocumentLines:
-    """Reads a document of JSON lines. Iterate once, to the end: the footer completes the check.
-
-    Attributes:
-        header: the document without its records.
-        problems: lines that are not records.
-        warnings: defects that are accepted with a warning.
-    """
+    """Reads a document of JSON lines. Iterate once, to the end: the footer completes the check."""
 
     def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:
         self._source, self._limits = source, limits
@@ -95,8 +89,8 @@ class DocumentLines:
         self._number = 0
         self._counts: Counter[str] = Counter()
         self._unread = 0
-        self.problems = Problems(FIRSTS)
-        self.warnings = Problems()
+        self.problems = Problems(FIRSTS)  # lines that are not records
+        self.warnings = Problems()  # defects that are accepted with a warning
         line = self._next()
         if line is None:
             raise DocumentError([_problem("no_header", 1)])

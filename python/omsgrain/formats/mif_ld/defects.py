@@ -290,24 +290,16 @@ def _shown(value: Any) -> str:
 
 
 class SchemaDefect:
-    """A value that breaks the schema.
-
-    Attributes:
-        code: its code.
-        keyword: the schema keyword that found it.
-        argument: the keyword's argument; for a closed object, its members.
-        value: the value found; for an unknown key, the key.
-        way: the keys of its path, last key first.
-    """
+    """A value that breaks the schema."""
 
     __slots__ = ("argument", "code", "keyword", "value", "way")
 
     def __init__(self, code: str, keyword: str, argument: Any, value: Any) -> None:
         self.code = code
-        self.keyword = keyword
-        self.argument = argument
-        self.value = value
-        self.way: list[str | int] = []
+        self.keyword = keyword  # the schema keyword that found it
+        self.argument = argument  # the keyword's argument; for a closed object, its members
+        self.value = value  # the value found; for an unknown key, the key
+        self.way: list[str | int] = []  # the keys of its path, last key first
 
 
 class Defects:

@@ -207,17 +207,12 @@ class Composed(NamedTuple):
 
 
 class Traits:
-    """The visible traits of an ontology, with inherited fields.
-
-    Attributes:
-        cycles: traits that extend one another in a circle.
-        is_full: whether fields were skipped because of the limit.
-    """
+    """The visible traits of an ontology, with inherited fields."""
 
     def __init__(self, scope: OntologyScope) -> None:
         self._traits = scope.traits
         self._left = MOST
-        self.is_full = False
+        self.is_full = False  # whether fields were skipped because of the limit
         self._of: dict[str, Composed] = {}
         self._merged: dict[tuple[str, ...], Composed] = {}
         self._types: dict[str, Composed] = {}
