@@ -103,6 +103,21 @@ class RecordShape(NamedTuple):
     order: Sequence[str] = ()
 
 
+def id_of(record: Record) -> str:
+    return str(record["id"])
+
+
+def other_fields(record: Record, owner: str | None) -> Fields:
+    """The fields of a grain that keeps any other value, which the side channel holds."""
+    fields: Fields = {"type": "state", "created_at": 0, "namespace": raw.OTHER,
+                      "context": {"kind": raw.OTHER}}  # fmt: skip
+    return fields if owner is None else fields | {"user_id": owner}
+
+
+def other_record(fields: Mapping[str, Any], id: str) -> Record:
+    return {}
+
+
 class BuiltGrain(NamedTuple):
     grain: Grain  # the grain
     parts: Sequence[Grain] = ()  # the grains that hold the record whole, if it was too large

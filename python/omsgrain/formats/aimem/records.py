@@ -38,6 +38,7 @@ from omsgrain.formats.records import (
     RecordTable,
     belief_fields,
     grain_fields,
+    id_of,
 )
 from omsgrain.formats.source import RECORD, Source
 from omsgrain.grain import Grain
@@ -223,10 +224,6 @@ def _to_link(fields: Mapping[str, Any], name: str) -> Record:
     return {"chunk_id": fields["subject"], "entity_id": fields["object"]}
 
 
-def _id(record: Record) -> str:
-    return str(record["id"])
-
-
 def _ends(record: Record) -> str:
     return f"{record['source_id']} {record['target_id']} {record['edge_type']}"
 
@@ -236,9 +233,9 @@ def _pair(record: Record) -> str:
 
 
 _SHAPES: dict[Kind, RecordShape] = {
-    "chunk": RecordShape(_of_chunk, _to_chunk, _id),
+    "chunk": RecordShape(_of_chunk, _to_chunk, id_of),
     "edge": RecordShape(_of_edge, _to_edge, _ends),
-    "entity": RecordShape(_of_entity, _to_entity, _id),
+    "entity": RecordShape(_of_entity, _to_entity, id_of),
     "chunk_entity": RecordShape(_of_link, _to_link, _pair),
 }
 # A bundle's checksum is of sorted keys, so their order says nothing.

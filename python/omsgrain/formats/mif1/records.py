@@ -21,6 +21,7 @@ from omsgrain.formats.records import (
     RecordTable,
     belief_fields,
     grain_fields,
+    id_of,
     short_name,
     value_text,
 )
@@ -158,10 +159,6 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, bool) or (type(value) is int and value < 1 << 53)
 
 
-def _id(record: Record) -> str:
-    return str(record["id"])
-
-
 def _ends(record: Record) -> str:
     """Identify an edge by its ends and type, because edges have no ids."""
     return f"{record['source']} {record['target']} {record.get('type') or ASSOCIATION}"
@@ -172,14 +169,14 @@ def _consent(record: Record) -> str:
 
 
 _APART, _WHOLE = packing("embedding")
-_TODO = RecordShape(_of_todo, _to_todo, _id, apart=_APART, whole=_WHOLE)
+_TODO = RecordShape(_of_todo, _to_todo, id_of, apart=_APART, whole=_WHOLE)
 
 TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": RecordShape(_of_memory, _to_memory, _id, records.text_of, _APART, _WHOLE),
+        "memory": RecordShape(_of_memory, _to_memory, id_of, records.text_of, _APART, _WHOLE),
         "todo": _TODO,
-        "node": RecordShape(_of_node, _to_node, _id),
+        "node": RecordShape(_of_node, _to_node, id_of),
         "edge": RecordShape(_of_edge, _to_edge, _ends),
         "consent": RecordShape(_of_consent, _to_consent, _consent),
     },

@@ -22,12 +22,15 @@ from omsgrain.formats.records import (
     RecordTable,
     belief_fields,
     grain_fields,
+    id_of,
     instant,
+    other_fields,
+    other_record,
     short_name,
     somebody,
     value_text,
 )
-from omsgrain.formats.source import OTHER, packing
+from omsgrain.formats.source import packing
 
 _fields = partial(grain_fields, namespace=FORMAT)
 _about = partial(belief_fields, namespace=FORMAT)
@@ -332,20 +335,8 @@ def _due(trigger: Record) -> int | None:
 # -- any other value, and the table ---------------------------------------------------------------
 
 
-def _of_other(record: Record, owner: str | None) -> Fields:
-    return _fields("state", record, owner) | {"namespace": OTHER, "context": {"kind": OTHER}}
-
-
-def _to_other(fields: Mapping[str, Any], id: str) -> Record:
-    return {}
-
-
 def _no_name(record: Record) -> str:
     return ""
-
-
-def _id(record: Record) -> str:
-    return str(record["id"])
 
 
 def _millis(value: Any) -> int | None:
@@ -373,7 +364,7 @@ def _plain(
     to_fields: Callable[[Record, str | None], Fields],
     from_fields: Callable[[Mapping[str, Any], str], Record],
 ) -> RecordShape:
-    return RecordShape(to_fields, from_fields, _id, order=_order(kind))
+    return RecordShape(to_fields, from_fields, id_of, order=_order(kind))
 
 
 TABLE: Final = RecordTable(
@@ -382,7 +373,7 @@ TABLE: Final = RecordTable(
         "memory": RecordShape(
             to_fields,
             from_fields,
-            _id,
+            id_of,
             text_of,
             *packing("embeddings"),
             _order("memory"),
@@ -393,7 +384,7 @@ TABLE: Final = RecordTable(
         "todo": _plain("todo", todo_fields, _to_todo),
         "project": _plain("project", _of_project, _to_project),
         "reminder": _plain("reminder", _of_reminder, _to_reminder),
-        "other": RecordShape(_of_other, _to_other, _no_name),
+        "other": RecordShape(other_fields, other_record, _no_name),
     },
     ordered=True,
 )

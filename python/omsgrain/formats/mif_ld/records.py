@@ -25,10 +25,11 @@ from omsgrain.formats.records import (
     object_of,
     objects_at,
     objects_of,
+    other_fields,
+    other_record,
     short_name,
     value_text,
 )
-from omsgrain.formats.source import OTHER
 
 FORMAT: Final = "mif-ld"
 CONTEXT: Final = "https://mif-spec.dev/schema/context.jsonld"
@@ -393,16 +394,6 @@ def _id(record: Record) -> str:
 # -- other documents ------------------------------------------------------------------------------
 
 
-def _of_other(record: Record, owner: str | None) -> Fields:
-    fields: Fields = {"type": "state", "created_at": 0, "namespace": OTHER,
-                      "context": {"kind": OTHER}}  # fmt: skip
-    return fields if owner is None else fields | {"user_id": owner}
-
-
-def _to_other(fields: Mapping[str, Any], id: str) -> Record:
-    return {}
-
-
 def _other_id(record: Record) -> str:
     value = record.get("value")
     id = value.get("@id") if isinstance(value, dict) else None
@@ -413,7 +404,7 @@ TABLE: Final = RecordTable(
     FORMAT,
     {
         "memory": RecordShape(_to_fields, _from_fields, _id, order=ORDER),
-        "other": RecordShape(_of_other, _to_other, _other_id),
+        "other": RecordShape(other_fields, other_record, _other_id),
     },
     ordered=True,
 )

@@ -202,10 +202,10 @@ def _compile(node: Mapping[str, Any], file: str) -> Check:
         parts.append(
             _object({key: rest.pop(key) for key in _OBJECT_KEYWORDS if key in rest}, file)
         )
+    if "items" in rest:
+        parts.append(_items(rest.pop("items"), file))
     parts += [
-        _ARRAY_KEYWORDS[keyword](rest.pop(keyword), file)
-        for keyword in _ARRAY_KEYWORDS
-        if keyword in rest
+        _of_arrays(keyword, rest.pop(keyword)) for keyword in _ARRAY_TESTS if keyword in rest
     ]
     if rest:
         raise ValueError(f"unsupported keywords: {', '.join(rest)}")
@@ -388,36 +388,23 @@ def _items(node: dict[str, Any], file: str) -> Check:
     return check
 
 
-def _contains(node: dict[str, Any], file: str) -> Check:
-    word = node["const"]
-    return _of_arrays(lambda value: word in value, "contains", node)
-
-
-def _least(count: int, file: str) -> Check:
-    return _of_arrays(lambda value: len(value) >= count, "minItems", count)
-
-
-def _unique(asked: bool, file: str) -> Check:
+def _are_unique(values: list[Any]) -> bool:
     """Check texts only: the array with this keyword allows nothing else."""
-
-    def good(value: list[Any]) -> bool:
-        texts = [one for one in value if isinstance(one, str)]
-        return len(set(texts)) == len(texts)
-
-    return _of_arrays(good, "uniqueItems", asked)
+    texts = [one for one in values if isinstance(one, str)]
+    return len(set(texts)) == len(texts)
 
 
-def _of_arrays(good: Callable[[list[Any]], bool], keyword: str, argument: Any) -> Check:
+_ARRAY_TESTS: Final[dict[str, Callable[[Any], Callable[[list[Any]], bool]]]] = {
+    "contains": lambda node: lambda values: node["const"] in values,
+    "minItems": lambda least: lambda values: len(values) >= least,
+    "uniqueItems": lambda asked: _are_unique,
+}
+
+
+def _of_arrays(keyword: str, argument: Any) -> Check:
+    good = _ARRAY_TESTS[keyword](argument)
     test = _Test(
         lambda value: not isinstance(value, list) or good(value),
         code_of(keyword, argument, None), keyword, argument,
     )  # fmt: skip
     return _guarded([test], None)
-
-
-_ARRAY_KEYWORDS: Final[dict[str, Callable[[Any, str], Check]]] = {
-    "items": _items,
-    "contains": _contains,
-    "minItems": _least,
-    "uniqueItems": _unique,
-}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Final
@@ -175,35 +176,21 @@ def _name_of(link: str) -> str:
 
 
 def _library(documents: list[tuple[str, Any]]) -> Library:
-    faults = []
-    ontologies: list[Ontology | None] = []
+    checked = [_checked(document) for _, document in documents]
     known: dict[str, Ontology] = {}
     exact: dict[tuple[str, str], Ontology] = {}
-    for _, document in documents:
-        report = Faults()
-        faults.append(report)
-        verdict = judge(document, kind="ontology", mode="extra")
-        report.problems += verdict.findings
-        if isinstance(document, dict) and any(len(key) > NAME for key in _names(document)):
-            report.add("ONT-LARGE", "", expected=f"names of at most {NAME} characters")
-            ontologies.append(None)
+    for at, (report, one) in enumerate(checked):
+        if one is None or not one.id:
             continue
-        if document == {}:
-            report.add("ONT-EMPTY", "")
-        else:
-            report.warnings += verdict.warnings
-        one = made(document) if isinstance(document, dict) else None
-        if one is not None and one.id:
-            before = exact.setdefault((one.id, one.version), one)
-            if before is not one and before.document != one.document:
+        before = exact.setdefault((one.id, one.version), one)
+        if before is not one:
+            if before.document != one.document:
                 report.add("ONT-TWICE", "/ontology/id", one.id)
-            if before is not one:
-                one = None
-            elif one.id not in known or _height(known[one.id]) < _height(one):
-                known[one.id] = one
-        ontologies.append(one)
+            checked[at] = report, None
+        elif one.id not in known or _height(known[one.id]) < _height(one):
+            known[one.id] = one
     listed, reports = [], []
-    for (name, document), one, report in zip(documents, ontologies, faults, strict=True):
+    for (name, document), (report, one) in zip(documents, checked, strict=True):
         if one is not None and document:
             scope = scope_of(one, known.get)
             traits = Traits(scope)
@@ -216,21 +203,26 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
         )
     # An ontology inherits patterns: its own come first, then the nearest.
     own_patterns = {id(scope.ontology): patterns for scope, _, patterns in listed}
-    return Library(
-        tuple(
-            Known(
-                scope,
-                traits,
-                tuple(
-                    pattern
-                    for one in reversed(scope.order)
-                    for pattern in own_patterns.get(id(one), ())
-                ),
-            )
-            for scope, traits, _ in listed
-        ),
-        tuple(reports),
-    )
+    whole = []
+    for scope, traits, _ in listed:
+        inherited = [own_patterns.get(id(one), ()) for one in reversed(scope.order)]
+        whole.append(Known(scope, traits, tuple(chain.from_iterable(inherited))))
+    return Library(tuple(whole), tuple(reports))
+
+
+def _checked(document: Any) -> tuple[Faults, Ontology | None]:
+    """Check one ontology alone; None if it cannot be used."""
+    report = Faults()
+    verdict = judge(document, kind="ontology", mode="extra")
+    report.problems += verdict.findings
+    if isinstance(document, dict) and any(len(key) > NAME for key in _names(document)):
+        report.add("ONT-LARGE", "", expected=f"names of at most {NAME} characters")
+        return report, None
+    if document == {}:
+        report.add("ONT-EMPTY", "")
+    else:
+        report.warnings += verdict.warnings
+    return report, made(document) if isinstance(document, dict) else None
 
 
 def _names(document: dict[str, Any]) -> Iterator[str]:
