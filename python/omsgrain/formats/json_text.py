@@ -301,7 +301,7 @@ def digest(document: Any) -> str:
 
 
 def pieces(document: Any) -> Iterator[bytes]:
-    """What `exact.spell` writes of a document, by pieces."""
+    """What `spell` writes of a document, by pieces."""
     return _written(document, spell, None, 0)
 
 

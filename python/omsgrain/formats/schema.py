@@ -131,67 +131,6 @@ def _row(field: SchemaField, records: Collection[str], loose: bool) -> SchemaRow
     return SchemaRow(field, KINDS[field.kind][1], bool(more) and field.of not in records, loose)
 
 
-_JSON_TYPES: Final = {"str": "string", "bool": "boolean", "int": "integer"}
-
-
-def json_schema(
-    title: str,
-    shapes: Mapping[str, Sequence[SchemaField]],
-    forms: Mapping[str, str],
-    *,
-    nulls: bool = False,
-    loose: Callable[[str, str], bool] = _never,
-) -> dict[str, Any]:
-    """The JSON Schema of the shape ``document``, with the others as its definitions.
-
-    Args:
-        title: of the schema.
-        shapes: the fields of each shape.
-        forms: what JSON Schema calls the forms of texts that it has, too.
-        nulls: whether any field that is not required may be null.
-        loose: whether a field of a shape may hold anything.
-    """
-
-    def of_field(field: SchemaField) -> dict[str, Any]:
-        kind, value = _JSON_TYPES.get(field.kind, field.kind), {"description": field.says}
-        nullable = field.nullable or (nulls and not field.required)
-        if field.of is not None and field.kind == "object":
-            inner = {"$ref": f"#/$defs/{field.of}"}
-            # A reference has a type of its own, so null is an alternative to it.
-            return value | ({"anyOf": [inner, {"type": "null"}]} if nullable else inner)
-        found: dict[str, Any] = {**value, "type": [kind, "null"] if nullable else kind}
-        named = forms.get(field.form or "")
-        form = {"format": named} if named and (field.required or not nulls) else {}
-        if field.kind == "array" and field.of is not None:
-            of = {"type": _JSON_TYPES.get(field.of, field.of)}
-            items = of | form if field.of in PLAIN else {"$ref": f"#/$defs/{field.of}"}
-            return found | {"items": items}
-        if field.known:
-            found["examples"] = list(field.known)
-        if field.hard:
-            ends = {"minimum": field.least, "maximum": field.most}
-            found |= {name: end for name, end in ends.items() if end is not None}
-        return found | form
-
-    def of_shape(name: str) -> dict[str, Any]:
-        value: dict[str, Any] = {"type": "object"}
-        if required := [field.name for field in shapes[name] if field.required]:
-            value["required"] = required
-        fields = {
-            field.name: {"description": field.says} if loose(name, field.name) else of_field(field)
-            for field in shapes[name]
-        }
-        return value | {"properties": fields}
-
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": title,
-        "description": "Unknown names are allowed, kept and written back.",
-        **of_shape("document"),
-        "$defs": {name: of_shape(name) for name in shapes if name != "document"},
-    }
-
-
 class Problems:
     """Gathers problems, the first thousand of them, and counts them all."""
 

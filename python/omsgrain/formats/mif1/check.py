@@ -23,7 +23,6 @@ from omsgrain.formats.schema import (
     SchemaField,
     SchemaRule,
     Shapes,
-    json_schema,
 )
 from omsgrain.formats.yaml import RULES as YAML
 
@@ -527,35 +526,6 @@ _COUNTED: Final = {
     "total_memories": "memories",
     "total_todos": "todos",
 }
-
-
-_SCHEMA_VERSION: Final = {
-    "description": f"`{VERSION}`; every 1.x is read, as a number too",
-    "type": ["string", "number"],
-    "pattern": r"^1(?:\.[0-9]{1,9})*$",
-    "minimum": 1,
-    "exclusiveMaximum": 2,
-}
-_PLAIN: Final = {
-    "anyOf": [
-        {"required": ["memories"]},
-        {"not": {"required": ["encryption"], "properties": {"encryption": {"type": "object"}}}},
-    ]
-}
-"""An encrypted document has no `memories`."""
-
-
-def schema() -> dict[str, Any]:
-    whole = json_schema(
-        "A MIF 1.0 document, as omsgrain reads it",
-        SHAPES,
-        {"time": "date-time"},
-        nulls=True,
-        loose=is_loose,
-    )
-    whole["properties"]["mif_version"] = _SCHEMA_VERSION
-    definitions = whole.pop("$defs")
-    return {**whole, **_PLAIN, "$defs": definitions}
 
 
 def text() -> str:

@@ -24,7 +24,6 @@ from omsgrain.formats.schema import (
     SchemaField,
     SchemaRule,
     Shapes,
-    json_schema,
 )
 from omsgrain.formats.times import is_uuid
 
@@ -370,16 +369,6 @@ class Mif2Checker(DocumentChecker):
             length = str(len(vector["vector"]))
             where = f"{pointer}/embeddings/vector"
             self._warn("dimension_mismatch", where, "as many numbers as dimensions", length)
-
-
-def schema() -> dict[str, Any]:
-    """The schema of a document; the records of the dialect are no part of it."""
-    dialect = DIALECT | {"comment", "trigger"}
-    shapes = {name: shape for name, shape in SHAPES.items() if name not in dialect}
-    forms = {"uuid": "uuid", "time": "date-time"}
-    whole = json_schema("A MIF 2.0 document, as omsgrain reads it", shapes, forms)
-    whole["properties"]["mif_version"]["pattern"] = f"^{re.escape(MAJOR)}"
-    return whole
 
 
 def text() -> str:
