@@ -301,7 +301,7 @@ def digest(document: Any) -> str:
 
 
 def pieces(document: Any) -> Iterator[bytes]:
-    """What `spell` writes of a document, by pieces."""
+    """The text of a document as `spell` writes it, by pieces."""
     return _written(document, spell, None, 0)
 
 

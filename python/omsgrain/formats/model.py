@@ -3,8 +3,8 @@
 
 A format reads its records into these and writes its records of them; so each knows only itself. An
 item says what its record says: nothing is made up, and what is missing is None or empty. Ids are
-those of the format that it came from, texts and times as they were spelled. What no other format
-has a word for stands in `rest`, by the name of its member.
+those of its original format, texts and times keep their spelling. `rest` holds the members for
+which no other format has a word.
 
 Names of types are those of MIF 2.0 where it has one, since its set is open.
 """

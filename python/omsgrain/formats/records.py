@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records of a document as grains, and back to the last sign; the same for every format.
 
-What a grain's fields can say stands there, so that it is found by queries; what they cannot stands
-in the side channel. Every record is built again from its grain before the grain is given away, so
-whatever a format forgets is kept as well. References stay ids: graphs have cycles, and addresses
-cannot.
+The fields of a grain hold as much of a record as they can, so that queries find it; the side
+channel holds the rest. Every record is built again from its grain before the grain is given away,
+so data that a format forgets is kept as well. References stay ids: graphs have cycles, and
+addresses cannot.
 """
 
 from __future__ import annotations

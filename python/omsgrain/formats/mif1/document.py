@@ -220,7 +220,7 @@ _DAY: Final = 86_400_000
 
 
 class DocumentConsent(NamedTuple):
-    """What the consent of a document allows."""
+    """The permissions and the term in the consent of a document."""
 
     shares: bool  # true unless the consent forbids it
     retention_days: int | None  # days to keep the records
