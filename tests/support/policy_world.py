@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import omsgrain as og
-from omsgrain.policy import Scope, covers_lineage
+from omsgrain.policy import covers_lineage
 
 AUTHOR = "did:example:author"
 AGENT = "did:example:agent"
@@ -75,7 +75,6 @@ class FakeWorld:
     on_hold: set[str] = field(default_factory=set)
     signed: dict[str, set[str]] = field(default_factory=dict)
     signers_of: dict[str, set[str]] = field(default_factory=dict)
-    knows_scopes: bool = False
     reads: int = 0
 
     def __post_init__(self) -> None:
@@ -114,15 +113,3 @@ class FakeWorld:
     def signers(self, address: str) -> Iterable[str]:
         stored = {at(label): dids for label, dids in self.signed.items()}
         return stored.get(address) or self.signers_of.get(address, set())
-
-    def has_policy(self, scope: Scope | None = None) -> bool:
-        if not self.knows_scopes:
-            return True
-        policies = [g["invalidation_policy"] for g in self.grains.values() if _bound(g)]
-        known = {"grain", "subtree", "lineage"}
-        scopes = [p.get("scope", "grain") for p in policies if isinstance(p, dict)]
-        return bool(policies) if scope is None else any(s not in known - {scope} for s in scopes)
-
-
-def _bound(g: og.Grain) -> bool:
-    return "invalidation_policy" in g

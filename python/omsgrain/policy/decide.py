@@ -45,7 +45,7 @@ def check(
     hold_authorities: frozenset[str] = frozenset(),
     delegation: bool = False,
 ) -> PolicyVerdict:
-    """Check whether an act is permitted. Nothing is changed.
+    """Check whether an act is permitted. Nothing is changed. Spec: OMS §23.
 
     Args:
         world: the store in the act's transaction.
@@ -53,16 +53,11 @@ def check(
         hold_authorities: DIDs that may write a binding hold into a blob. If empty, all may.
         delegation: whether a superseding grain must stay within its delegations.
 
-    Returns:
-        Whether the act needs a review, and the rules that applied.
-
     Raises:
         InvalidationDeniedError: a policy denies it; ``rule`` is the rule.
         EvidenceRequiredError: a goal lacks evidence.
         NotFoundError: the grain is not in the store.
         SchemaError: the operation is unknown, or a supersession has no new grain.
-
-    Spec: OMS §23
     """
     if act.operation not in _OPERATIONS:
         raise SchemaError("unknown operation", field="/operation")
@@ -99,13 +94,6 @@ def authorized(world: PolicyLookup, act: Act) -> frozenset[str]:
 
     Other signatures need no verification. A resolver must not be called for other DIDs, because
     the writer of the new grain could choose their hosts.
-
-    Args:
-        world: the store.
-        act: the supersession, without its co-signers.
-
-    Raises:
-        InvalidationDeniedError: too many related grains.
     """
     reach = Reach(world)
     target = reach.grain(act.address)
@@ -122,18 +110,7 @@ def authorized(world: PolicyLookup, act: Act) -> frozenset[str]:
 
 
 def check_goal(world: PolicyLookup, new: Grain) -> None:
-    """Check the evidence and dependencies of a goal that supersedes nothing.
-
-    Args:
-        world: the store.
-        new: the new grain; a grain other than a goal passes.
-
-    Raises:
-        EvidenceRequiredError: it is satisfied without the required evidence.
-        InvalidationDeniedError: it is active before the goals it depends on are satisfied.
-
-    Spec: OMS §8.7
-    """
+    """Check the evidence and dependencies of a goal that supersedes nothing. Spec: OMS §8.7."""
     reach = Reach(world)
     goals.evidence(reach, new, None, None)
     goals.dependencies(reach, new, None)
@@ -148,11 +125,10 @@ def _around(reach: Reach, target: Grain, act: Act) -> Iterator[_Guard]:
         act.operation in ("delete", "compact") and any(world.children(act.address))
     )
     near = () if act.new is None else (act.new,)
-    if world.has_policy(None if every else "subtree"):
-        for address, grain in reach.ancestors(act.address, target, *near):
-            policy = modes.read(grain, act.now, "a grain that it is derived from")
-            if modes.FIELD in grain and (every or "subtree" in policy.scopes):
-                yield _Guard(address, grain, policy)
+    for address, grain in reach.ancestors(act.address, target, *near):
+        policy = modes.read(grain, act.now, "a grain that it is derived from")
+        if modes.FIELD in grain and (every or "subtree" in policy.scopes):
+            yield _Guard(address, grain, policy)
     for address in world.guards(act.address):
         guard = None if address == act.address else reach.grain(address)
         if guard is not None:
@@ -239,17 +215,7 @@ def is_privileged(grain: Grain) -> bool:
 
 
 def check_export(grain: Grain, held: bool, *, sale: bool = False) -> str | None:
-    """Return the profile rule that forbids to export a grain.
-
-    Args:
-        grain: the grain.
-        held: whether a hold covers it, from the store or inside its blob.
-        sale: whether it is sold, or goes to a data broker.
-
-    Returns:
-        The rule that forbids it, or None: ``legal:privilege``,
-        ``finance:processing_basis``, ``consumer:processing_basis``, ``consumer:opted_out``.
-    """
+    """Return the profile rule that forbids to export a grain; ``held``: a hold covers it."""
     declared = profiles(grain)
     if is_privileged(grain) and not held:
         return "legal:privilege"

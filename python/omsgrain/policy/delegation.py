@@ -43,18 +43,9 @@ def check_delegation(
     """Check that a grain stays within every delegation that it is written under.
 
     These are delegations among the grain that it supersedes, its sources, its parent goals and its
-    parent task, and among theirs, up to 16 hops. A delegation does not bind its giver.
-
-    Args:
-        world: the store.
-        new: the new grain.
-        now: ms since 1970. The grain's own time does not count: its writer chose it.
-        supersedes: address of the grain that it supersedes.
-
-    Raises:
-        InvalidationDeniedError: it exceeds a delegation; ``rule`` is the exceeded field.
-
-    Spec: OMS §6.11
+    parent task, and among theirs, up to 16 hops. A delegation does not bind its giver. ``now``
+    counts, not the grain's own time: its writer chose that. The ``rule`` of the denial is the
+    exceeded field.
     """
     reach = Reach(world)
     delegates = _delegates(new)

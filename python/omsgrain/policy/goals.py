@@ -41,11 +41,6 @@ def inherited(old: Grain, new: Mapping[str, Any], now: int) -> dict[str, Any] | 
     """Return the policy that fields inherit from a goal that they supersede, or None.
 
     Fields with co-signatures inherit nothing, because the signatures cover the fields.
-
-    Args:
-        old: the superseded grain.
-        new: the fields of the new grain.
-        now: ms since 1970.
     """
     if not is_goal(old) or new.get(modes.FIELD) is not None or new.get("supersession_auth"):
         return None
@@ -71,7 +66,7 @@ def _keeps(old: Policy, new: Policy) -> bool:
     if _binding(old.terms) == _binding(new.terms):
         return True
     nameless = old.terms.get("mode") in _NAMELESS
-    return nameless and new.terms.get("mode") == "locked" and old.within(new)
+    return nameless and new.terms.get("mode") == "locked" and old.scopes <= new.scopes
 
 
 def _binding(terms: Mapping[str, Any]) -> dict[str, Any]:

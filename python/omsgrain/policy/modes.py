@@ -50,9 +50,6 @@ class Policy:
     fault: str | None = None
     whose: str = "the grain"
 
-    def within(self, other: Policy) -> bool:
-        return self.scopes <= other.scopes
-
 
 _NO_TERMS: Mapping[str, Any] = MappingProxyType({})
 OPEN = Policy("open", "open", _NO_TERMS)

@@ -63,126 +63,54 @@ class Preset:
         object.__setattr__(self, "_reviews", by_operation)
 
     def check_put(self, grain: Grain, *, encrypted: bool = False) -> tuple[str, ...]:
-        """Check a grain before it is stored.
-
-        Args:
-            grain: the plain grain.
-            encrypted: whether it will be stored encrypted.
-
-        Returns:
-            Ids of the rules that require a review.
-
-        Raises:
-            KeyMissingError: the grain must be stored encrypted.
-            SchemaError: a field is missing, forbidden, or has a forbidden value.
-        """
+        """Check a grain before it is stored; returns the rules that require a review."""
         _raise_first(self.put_refusals(grain, encrypted=encrypted))
         return self.reviews("put", grain)
 
     def put_refusals(self, grain: Grain, *, encrypted: bool = False) -> Iterator[OmsError]:
-        """Return every violation that ``check_put`` finds, without raising it.
-
-        Args:
-            grain: the plain grain.
-            encrypted: whether it will be stored encrypted.
-        """
+        """Return every violation that ``check_put`` finds, without raising it."""
         for rule in self._put:
-            if rule.applies(grain):
-                error = rule.broken(grain, encrypted)
-                if error is not None:
-                    yield error
+            if rule.applies(grain) and (error := rule.broken(grain, encrypted)):
+                yield error
 
     def check_delete(
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> tuple[str, ...]:
-        """Check a grain before it is deleted or erased.
-
-        Args:
-            grain: the plain grain.
-            now: ms since 1970.
-            approvals: the names of approvals that were given.
-
-        Returns:
-            Ids of the rules that require a review.
-
-        Raises:
-            InvalidationDeniedError: the grain must be kept, or needs an approval.
-        """
+        """Check a grain before it is deleted; returns the rules that require a review."""
         _raise_first(self.delete_refusals(grain, now, approvals=approvals))
         return self.reviews("delete", grain)
 
     def delete_refusals(
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> Iterator[OmsError]:
-        """Return every violation that ``check_delete`` finds, without raising it.
-
-        Args:
-            grain: the plain grain.
-            now: ms since 1970.
-            approvals: the names of approvals that were given.
-        """
+        """Return every violation that ``check_delete`` finds, without raising it."""
         for rule in self.rules:
             if isinstance(rule, Keep) and rule.applies(grain):
-                error = rule.broken(grain, now, approvals)
-                if error is not None:
+                if error := rule.broken(grain, now, approvals):
                     yield error
 
     def check_export(
         self, grain: Grain, *, purpose: Purpose = "transfer", encrypted: bool = False
     ) -> tuple[str, ...]:
-        """Check a grain before it is exported.
-
-        Args:
-            grain: the plain grain.
-            purpose: "move" to your own store, "access" for the person it is about, "transfer" to
-                others, or "sale".
-            encrypted: whether it is exported encrypted.
-
-        Returns:
-            Ids of the rules that require a review.
-
-        Raises:
-            KeyMissingError: it may be exported only encrypted.
-            SchemaError: a field is missing or has a forbidden value, or the purpose is unknown.
-            UnsupportedError: it may not be exported.
-        """
+        """Check a grain before it is exported; returns the rules that require a review."""
         _raise_first(self.export_refusals(grain, purpose=purpose, encrypted=encrypted))
         return self.reviews("export", grain, purpose=purpose)
 
     def export_refusals(
         self, grain: Grain, *, purpose: Purpose = "transfer", encrypted: bool = False
     ) -> Iterator[OmsError]:
-        """Return every violation that ``check_export`` finds, without raising it.
-
-        Args:
-            grain: the plain grain.
-            purpose: as for ``check_export``.
-            encrypted: whether it is exported encrypted.
-
-        Raises:
-            SchemaError: the purpose is unknown.
-        """
+        """Return every violation that ``check_export`` finds, without raising it."""
         if purpose not in PURPOSES:
             raise SchemaError("unknown purpose", field="/purpose", expected=", ".join(PURPOSES))
         for rule in self.rules:
             if isinstance(rule, ExportRule) and purpose in rule.purposes and rule.applies(grain):
-                error = rule.broken(grain, encrypted)
-                if error is not None:
+                if error := rule.broken(grain, encrypted):
                     yield error
 
     def reviews(
         self, operation: str, grain: Grain, *, purpose: Purpose = "transfer"
     ) -> tuple[str, ...]:
-        """Return the ids of the rules that require a review of an operation.
-
-        Args:
-            operation: ``put``, ``supersede`` (of this grain), ``delete`` or ``export``.
-            grain: the plain grain.
-            purpose: the purpose of an export.
-
-        Raises:
-            SchemaError: the operation is unknown.
-        """
+        """Return the ids of the rules that require a review of an operation."""
         if operation not in REVIEWED:
             expected = ", ".join(REVIEWED)
             raise SchemaError("unknown operation", field="/operation", expected=expected)
@@ -191,11 +119,6 @@ class Preset:
             for rule in self._reviews[operation]
             if (operation != "export" or purpose in rule.purposes) and rule.applies(grain)
         )
-
-    def kept_until(self, grain: Grain) -> int | None:
-        """Return until when a grain must be kept, ms since 1970; None if it need not be kept."""
-        times = [r.until(grain) for r in self.rules if isinstance(r, Keep) and r.applies(grain)]
-        return max((time for time in times if time is not None), default=None)
 
     def due(self, grain: Grain, now: int) -> tuple[str, ...]:
         """Return the ids of the rules whose maximum retention of a grain has passed.
@@ -217,12 +140,6 @@ def load(which: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> Pr
     Args:
         which: "ccpa", "gdpr", "hipaa", "sox", the path of a rule file, or a list of them. An
             empty list loads the rules that always apply.
-
-    Raises:
-        SchemaError: the preset is unknown, or two have the same name.
-        FormatError: a file has an invalid rule.
-        NotFoundError: the file does not exist.
-        StoreError: a file cannot be read.
     """
     wanted: list[Any] = [which]
     if isinstance(which, Iterable) and not isinstance(which, str | bytes | os.PathLike):
@@ -292,11 +209,7 @@ class Explained:
 
 
 def explain(preset: Preset) -> tuple[Explained, ...]:
-    """Describe every rule in words, in the order of the files.
-
-    Args:
-        preset: the loaded preset.
-    """
+    """Describe every rule in words, in the order of the files."""
     return tuple(
         Explained(rule.id, rule.kind, _about(rule), rule.asks(), rule.reason, rule.source)
         for rule in preset.rules

@@ -63,13 +63,6 @@ class PolicyLookup(Protocol):
         """Return the DIDs of verified signatures of a stored grain."""
         ...
 
-    def has_policy(self, scope: Scope | None = None) -> bool:
-        """Whether any grain in the store has a policy of this scope, or of an unknown one.
-
-        It only saves work: True is always correct, also if the store does not know.
-        """
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class Act:
@@ -113,17 +106,6 @@ def operation_of(was: str, becomes: str) -> Operation:
     """Return the operation that a change of a grain's verification status amounts to.
 
     Any loss of trust is an invalidation; otherwise, removing "verified" could bypass a policy.
-
-
-    Args:
-        was: the status now.
-        becomes: the wanted status.
-
-    Returns:
-        ``retract``, ``contest`` for any other loss, ``verify`` otherwise.
-
-    Raises:
-        SchemaError: a status is unknown.
     """
     for status in (was, becomes):
         if status not in _TRUST:

@@ -42,10 +42,20 @@ class Refused(Exception):
     """An invalid value; the message says what is expected."""
 
 
-def text(value: Any) -> str:
-    if not isinstance(value, str) or _TEXT.fullmatch(value) is None:
-        raise Refused("a line of 1 to 400 characters")
-    return value
+def matching(form: re.Pattern[str], expected: str) -> Callable[[Any], str]:
+    """Return a parser for a text of some form."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str) or form.fullmatch(value) is None:
+            raise Refused(expected)
+        return value
+
+    return read
+
+
+text = matching(_TEXT, "a line of 1 to 400 characters")
+checked_name = matching(_NAME, "a name of a-z, 0-9 and -")
+word = matching(_WORD, "a word of a-z and 0-9")
 
 
 def pattern(value: Any) -> str:
@@ -53,18 +63,6 @@ def pattern(value: Any) -> str:
     if "*" in text(value).removesuffix(":*"):
         raise Refused("a text, or one that ends in :*")
     return text(value)
-
-
-def checked_name(value: Any) -> str:
-    if not isinstance(value, str) or _NAME.fullmatch(value) is None:
-        raise Refused("a name of a-z, 0-9 and -")
-    return value
-
-
-def word(value: Any) -> str:
-    if not isinstance(value, str) or _WORD.fullmatch(value) is None:
-        raise Refused("a word of a-z and 0-9")
-    return value
 
 
 def flag(value: Any) -> bool:
@@ -196,9 +194,9 @@ def read_rules(data: bytes, file: str) -> RuleFile:
     name = table.take("name", checked_name)
     title = table.take("title", text)
     rules = dict[str, PolicyRule]()
-    for kind, make in _KINDS.items():
+    for kind in _KINDS:
         for one in table.tables(kind):
-            rule = make(name, one)
+            rule = _rule(kind, name, one)
             if rule.id in rules:
                 raise one.error("two rules have the same id", "id", "another id", found=rule.id)
             rules[rule.id] = rule
@@ -370,94 +368,61 @@ def _condition(table: _Table) -> Condition:
     return condition
 
 
-def _about(preset: str, table: _Table) -> dict[str, Any]:
-    return {
-        "id": f"{preset}.{table.take('id', checked_name)}",
-        "reason": table.take("reason", text),
-        "source": table.take("source", text),
-        "when": table.conditions("when"),
-        "unless": table.conditions("unless"),
-    }
+#: How to read each key, and its value where it is absent; without one, it is required.
+_KEYS: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    "fields": (_FIELDS, _NONE),
+    "any_of": (_FIELDS, _NONE),
+    "values": (values, _NO_VALUES),
+    "tags": (_PATTERNS, _NONE),
+    "years": (from_to(1, 100), 0),
+    "years_field": (path, _NONE),
+    "approval_field": (path, _NONE),
+    "days": (from_to(1, 36_500), None),
+    "purposes": (_PURPOSES, PURPOSES),
+    "deny": (flag, False),
+    "encrypted": (flag, False),
+    "on": (list_of(one_of(REVIEWED)), REVIEWED),
+}
+_KINDS: dict[str, tuple[type[PolicyRule], tuple[str, ...]]] = {
+    "encrypt": (Encrypt, ()),
+    "require": (Require, ("fields", "any_of", "values")),
+    "forbid": (Forbid, ("fields", "tags")),
+    "keep": (Keep, ("years", "years_field", "approval_field")),
+    "expire": (Expire, ("days",)),
+    "export": (
+        ExportRule,
+        ("fields", "any_of", "values", "purposes", "deny", "encrypted"),
+    ),
+    "review": (ReviewRule, ("on", "purposes")),
+}
 
 
-def _fields(table: _Table) -> dict[str, Any]:
-    return {
-        "fields": table.take("fields", _FIELDS, _NONE),
-        "any_of": table.take("any_of", _FIELDS, _NONE),
-        "values": table.take("values", values, _NO_VALUES),
-    }
-
-
-def _made(table: _Table, rule: PolicyRule, *, asks: bool, expected: str) -> PolicyRule:
+def _rule(kind: str, preset: str, table: _Table) -> PolicyRule:
+    make, keys = _KINDS[kind]
+    rule = make(
+        id=f"{preset}.{table.take('id', checked_name)}",
+        reason=table.take("reason", text),
+        source=table.take("source", text),
+        when=table.conditions("when"),
+        unless=table.conditions("unless"),
+        **{key: table.take(key, *_KEYS[key]) for key in keys},
+    )
     table.end()
-    if not asks:
+    if expected := _lacking(rule):
         raise table.error("incomplete rule", "", expected)
     return rule
 
 
-def _encrypt(preset: str, table: _Table) -> PolicyRule:
-    return _made(table, Encrypt(**_about(preset, table)), asks=True, expected="")
-
-
-def _require(preset: str, table: _Table) -> PolicyRule:
-    rule = Require(**_about(preset, table), **_fields(table))
-    asks = bool(rule.fields or rule.any_of or rule.values)
-    return _made(table, rule, asks=asks, expected="fields, any_of or values")
-
-
-def _forbid(preset: str, table: _Table) -> PolicyRule:
-    rule = Forbid(
-        **_about(preset, table),
-        fields=table.take("fields", _FIELDS, _NONE),
-        tags=table.take("tags", _PATTERNS, _NONE),
-    )
-    return _made(table, rule, asks=bool(rule.fields or rule.tags), expected="fields or tags")
-
-
-def _keep(preset: str, table: _Table) -> PolicyRule:
-    rule = Keep(
-        **_about(preset, table),
-        years=table.take("years", from_to(1, 100), 0),
-        years_field=table.take("years_field", path, _NONE),
-        approval_field=table.take("approval_field", path, _NONE),
-    )
-    asks = bool(rule.years) != bool(rule.years_field)
-    return _made(table, rule, asks=asks, expected="either years or years_field")
-
-
-def _expire(preset: str, table: _Table) -> PolicyRule:
-    days = table.take("days", from_to(1, 36_500))
-    return _made(table, Expire(**_about(preset, table), days=days), asks=True, expected="")
-
-
-def _export(preset: str, table: _Table) -> PolicyRule:
-    rule = ExportRule(
-        **_about(preset, table),
-        **_fields(table),
-        purposes=table.take("purposes", _PURPOSES, PURPOSES),
-        deny=table.take("deny", flag, False),
-        encrypted=table.take("encrypted", flag, False),
-    )
-    needs = bool(rule.encrypted or rule.fields or rule.any_of or rule.values)
-    expected = "either deny, or one of encrypted, fields, any_of and values"
-    return _made(table, rule, asks=rule.deny != needs, expected=expected)
-
-
-def _review(preset: str, table: _Table) -> PolicyRule:
-    rule = ReviewRule(
-        **_about(preset, table),
-        on=table.take("on", list_of(one_of(REVIEWED)), REVIEWED),
-        purposes=table.take("purposes", _PURPOSES, PURPOSES),
-    )
-    return _made(table, rule, asks=True, expected="")
-
-
-_KINDS: dict[str, Callable[[str, _Table], PolicyRule]] = {
-    "encrypt": _encrypt,
-    "require": _require,
-    "forbid": _forbid,
-    "keep": _keep,
-    "expire": _expire,
-    "export": _export,
-    "review": _review,
-}
+def _lacking(rule: PolicyRule) -> str | None:
+    """Return what a rule without effect lacks."""
+    if isinstance(rule, Require) and not (rule.fields or rule.any_of or rule.values):
+        return "fields, any_of or values"
+    if isinstance(rule, Forbid) and not (rule.fields or rule.tags):
+        return "fields or tags"
+    if isinstance(rule, Keep) and bool(rule.years) == bool(rule.years_field):
+        return "either years or years_field"
+    if isinstance(rule, ExportRule):
+        needs = bool(rule.encrypted or rule.fields or rule.any_of or rule.values)
+        if rule.deny == needs:
+            return "either deny, or one of encrypted, fields, any_of and values"
+    return None

@@ -409,8 +409,9 @@ class _ImportTransaction:
         try:
             if step.parts:
                 given = self._given.only(self._places[n])
-                admission = admit(self._writer, self._context.settings, given, self._allow_erased)
-                for _, error in sorted(admission.refused.items()):
+                settings = self._context.settings
+                refused, _ = admit(self._writer, settings, given, self._allow_erased)
+                for _, error in sorted(refused.items()):
                     raise error
             if step.replaces is not None:
                 self._supersede(n, step, step.replaces)

@@ -9,7 +9,7 @@ is. With keys, the store encrypts users' grains here and writes their blind rows
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
@@ -220,30 +220,6 @@ def _sealed_error(blob: bytes) -> OmsError | None:
     return None
 
 
-def without_claims(
-    given: PreparedGrains, first: int, *, views_only: bool = False
-) -> PreparedGrains:
-    """Refuse grains that cannot be put as they are; ``first`` is the number of the first item."""
-    blobs = [blob for _, blob in given.pairs]
-    wrong = {
-        i: SchemaError("a record of a sync is no grain of a store", field="/type")
-        for i, blob in enumerate(blobs)
-        if blob[2:3] == SYNC and is_sync_record(blob)
-    } | superseding(blobs, views_only=views_only)
-    if not wrong:
-        return given
-    kept = [i for i in range(len(blobs)) if i not in wrong]
-    errors = [ItemError(first + given.places[i], None, error) for i, error in wrong.items()]
-    return replace(
-        given.only(kept),
-        places=[given.places[i] for i in kept],
-        count=given.count,
-        errors=[*given.errors, *errors],
-        warnings=given.warnings,
-        whole={n for n, i in enumerate(kept) if i in given.whole},
-    )
-
-
 def superseding(blobs: list[bytes], *, views_only: bool = False) -> dict[int, SchemaError]:
     """Find the grains that cannot be put as they are, by position. Spec: OMS §10, §23."""
     found = {}
@@ -296,13 +272,8 @@ def seal(
 ) -> None:
     """Seal the grains that belong to a user, or that a rule wants encrypted.
 
-    A second call seals all again, with the keys of then.
-
-    Args:
-        settings: of the store, with its keys.
-        given: the grains.
-        erased: positions of those that were erased before; no key is made for them.
-        to_be_signed: they will be signed as they are sealed.
+    A second call seals all again, with the keys of then. No key is made for the positions in
+    ``erased``. ``to_be_signed``: the sealed blobs will be signed.
     """
     ring = settings.keys
     if ring is None:
@@ -368,21 +339,17 @@ def _adopt(ring: KeyRing, given: PreparedGrains, resolver: Resolver | None) -> N
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:
     """Under whose key each is sealed, by position."""
     owners: dict[int, str] = {}
+    preset = settings.preset
     for i, user_id in enumerate(_core.user_ids(list(blobs))):
         if blobs[i][1] & ENCRYPTED_BIT:
             continue
         if user_id is not None:
             owners[i] = user_id
-        elif settings.preset is not None and _wanted(settings, blobs[i]):
-            owners[i] = _EVERYBODY
+        elif preset is not None:
+            refusals = preset.put_refusals(stored(blobs[i]))
+            if any(isinstance(error, KeyMissingError) for error in refusals):
+                owners[i] = _EVERYBODY
     return owners
-
-
-def _wanted(settings: Settings, blob: bytes) -> bool:
-    if settings.preset is None:
-        return False
-    refusals = settings.preset.put_refusals(stored(blob))
-    return any(isinstance(error, KeyMissingError) for error in refusals)
 
 
 def _seal(

@@ -161,8 +161,24 @@ def _without_claims(given: PreparedGrains, first: int, replacing: bool = False) 
     """Refuse what only ``supersede`` may put, views, and records of a sync."""
     blobs = [blob for _, blob in given.pairs]
     if not prepared.CLAIM_MARKS.find(blobs) and prepared.SYNC not in [b[2:3] for b in blobs]:
+        return given  # nearly always
+    wrong = {
+        i: SchemaError("a record of a sync is no grain of a store", field="/type")
+        for i, blob in enumerate(blobs)
+        if prepared.is_sync_record(blob)
+    } | prepared.superseding(blobs, views_only=replacing)
+    if not wrong:
         return given
-    return prepared.without_claims(given, first, views_only=replacing)
+    kept = [i for i in range(len(blobs)) if i not in wrong]
+    errors = [ItemError(first + given.places[i], None, error) for i, error in wrong.items()]
+    return replace(
+        given.only(kept),
+        places=[given.places[i] for i in kept],
+        count=given.count,
+        errors=[*given.errors, *errors],
+        warnings=given.warnings,
+        whole={n for n, i in enumerate(kept) if i in given.whole},
+    )
 
 
 def _blob_of(item: object) -> bytes | None:
@@ -175,37 +191,27 @@ _GOAL = 7  # type byte: most grains are none, and cost no more than a look at it
 _CONSENT = 10  # type byte
 
 
-class PutVerdicts(NamedTuple):
-    """The verdicts on grains to be put, by position.
-
-    Attributes:
-        refused: why they may not come in.
-        reviews: the rules by which somebody should look at them.
-    """
-
-    refused: dict[int, OmsError]
-    reviews: dict[int, tuple[str, ...]]
-
-
 def admit(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
-) -> PutVerdicts:
-    """Ask of each grain whether it may come in; one that is there already is not asked again."""
-    found = PutVerdicts(_refused(writer, settings, given, allow_erased), {})
+) -> tuple[dict[int, OmsError], dict[int, tuple[str, ...]]]:
+    """Check which grains may be stored; grains of the store are not checked again.
+
+    Returns the refusals, and the rules that require a review, by position.
+    """
+    refused, reviews = _refused(writer, settings, given, allow_erased), {}
     places: dict[str, int] = {}
     for i in _asked(settings, given):
-        if i in found.refused:
+        if i in refused or address_of_same(writer, given, i) is not None:
             continue
-        if address_of_same(writer, given, i) is None:
-            try:
-                near = _needed_by(given, i, places, found.refused)
-                if rules := _rules(writer, settings, given, i, near):
-                    found.reviews[i] = rules
-            except OmsError as error:
-                found.refused[i] = error
+        try:
+            near = _needed_by(given, i, places, refused)
+            if rules := _rules(writer, settings, given, i, near):
+                reviews[i] = rules
+        except OmsError as error:
+            refused[i] = error
     if allow_erased:
-        let_back(writer, given, found.refused)
-    return found
+        let_back(writer, given, refused)
+    return refused, reviews
 
 
 def _asked(settings: Settings, given: PreparedGrains) -> Sequence[int]:
@@ -274,9 +280,7 @@ def _refused(
 ) -> dict[int, OmsError]:
     refuse_moved(settings, given)
     found = {} if allow_erased else erased(writer, given)
-    if settings.keys is None:
-        found = in_the_clear(writer, settings, given) | found
-    return found | given.refused if given.refused else found
+    return in_the_clear(writer, settings, given) | found | given.refused
 
 
 def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> dict[int, OmsError]:
@@ -285,9 +289,7 @@ def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> d
     A store that has sealed grains was opened with keys before. Opened without, it must not store a
     user's next grain in the clear unless somebody said so.
     """
-    if settings.keys is not None or settings.plain or not given.pairs:
-        return {}
-    if not _has_sealed(writer):
+    if settings.keys is not None or settings.plain or not given.pairs or not _has_sealed(writer):
         return {}
     users = _core.user_ids([blob for _, blob in given.pairs])
     clear = [
@@ -495,15 +497,27 @@ def put(
 
 
 def _same(writer: Writer, given: PreparedGrains) -> str | None:
-    """The address of a current grain that says the same, unless this one brings a signature."""
+    """Return the address of a current grain with the same content.
+
+    None without one, and if the new grain brings a signature for that grain.
+    """
     from omsgrain.query.graph import find_same
 
     grain = grain_of(given, 0)
-    reader = _near(writer, grain)
+    reader: Reader = writer
+    if isinstance(writer, EncryptingWriter):
+        # A search among all encrypted grains would cost a token for each user.
+        user_id = grain.get("user_id")
+        reader = writer.narrowed(user_id if isinstance(user_id, str) else "", ())
     same = find_same(reader, grain.blob)
-    if same is None or _signs(reader, given, same):
+    if same is None:
         return None
-    return stored_digest(reader, bytes.fromhex(same)).hex()
+    digest = bytes.fromhex(same)
+    if given.signatures:
+        first, second = reader.find([given.plain(0), digest])
+        if first == second:
+            return None
+    return stored_digest(reader, digest).hex()
 
 
 def put_many(
@@ -576,9 +590,8 @@ def put_admitted(
 ) -> PutOutcome:
     """Put what is admitted, and note it."""
     pairs = given.pairs
-    admission = admit(writer, context.settings, given, allow_erased)
-    refused = admission.refused
-    if not (refused or admission.reviews or given.sealed or given.signatures):
+    refused, reviews = admit(writer, context.settings, given, allow_erased)
+    if not (refused or reviews or given.sealed or given.signatures):
         digests, flags = [digest for digest, _ in pairs], writer.put(pairs)
         if fresh := list(compress(digests, flags)):
             context.note(writer, "put", fresh, actor=actor)
@@ -588,7 +601,7 @@ def put_admitted(
     admitted = [i for i in range(len(pairs)) if i not in refused]
     placed = place(writer, given, admitted)
     found = dict(zip(admitted, placed, strict=True))
-    for i, rules in admission.reviews.items():
+    for i, rules in reviews.items():
         digest, now = found[i].digest, context.settings.clock()
         number = seq_of(writer, digest)
         add(writer, Review(number, "put", digest.hex(), None, None, now, rules))
@@ -611,22 +624,3 @@ def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[P
     pairs = given.pairs
     flags = writer.put([pairs[i] for i in which])
     return [Placed(pairs[i][0], new) for i, new in zip(which, flags, strict=True)]
-
-
-def _near(writer: Writer, grain: Grain) -> Reader:
-    """Where a grain that says the same can be: those of other users say that they are theirs.
-
-    To look among all sealed grains costs a token for each user.
-    """
-    if not isinstance(writer, EncryptingWriter):
-        return writer
-    user_id = grain.get("user_id")
-    return writer.narrowed(user_id if isinstance(user_id, str) else "", ())
-
-
-def _signs(reader: Reader, given: PreparedGrains, address: str) -> bool:
-    """Whether a grain already stored at an address was given with a signature."""
-    if not given.signatures:
-        return False
-    first, second = reader.find([given.plain(0), bytes.fromhex(address)])
-    return first == second

@@ -431,7 +431,7 @@ class StateMerge:
             return False
         if given is not None and writer.find([given.pairs[0][0]])[0] is None:
             address = given.pairs[0][0]
-            for error in admit(writer, self._settings, given).refused.values():
+            for error in admit(writer, self._settings, given)[0].values():
                 self.refused.append(Refusal("grain", address, error.code, error.rule))
                 return False
             place(writer, given, range(len(given.pairs)))
