@@ -35,7 +35,7 @@ MODULES = ("container", "crypto", "crypto.did", "errors", "formats", "registry",
 PARTS = {
     "store": "omsgrain.store.store.GrainStore",
     "store.audit": "omsgrain.storage.audit.trail.AuditLog",
-    "store.consumers": "omsgrain.store.consumers.Consumers",
+    "store.consumers": "omsgrain.store.read.Consumers",
     "store.graph": "omsgrain.store.graph.GrainGraph",
     "store.holds": "omsgrain.store.holds.Holds",
     "store.maintenance": "omsgrain.store.maintenance.Maintenance",

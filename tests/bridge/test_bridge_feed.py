@@ -21,8 +21,8 @@ from omsgrain.bridge.broker import BrokerError
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.server.log import Log
 from omsgrain.storage.tables import META
-from omsgrain.store.consumers import Consumers
 from omsgrain.store.context import context_of
+from omsgrain.store.read import Consumers
 from support.bridge_memory import LIMITS, Broker, Killed, Session
 from support.shell import belief
 

@@ -427,7 +427,7 @@ def to_arrow(
     asked = chosen(columns)
     form = schema(asked)
     leavers = leavers_for(context, "transfer")
-    pages = pages_of(context, with_past(filters), leavers, RowChoice.of(asked, unsealed))
+    pages = pages_of(context, filters, leavers, RowChoice.of(asked, unsealed))
     return arrow().RecordBatchReader.from_batches(form, batches(pages, asked))
 
 
@@ -482,10 +482,6 @@ def _pages(
     for page in found:
         with context.storage.read() as reader:
             yield _page(reader, leavers.of(page), choice)
-
-
-def with_past(filters: Filters) -> Filters:
-    return {"current": None, **filters} if filters else {}
 
 
 class RowChoice(NamedTuple):

@@ -230,11 +230,14 @@ def leavers_for(context: Context, purpose: Purpose) -> Leavers:
 
 
 def chosen_pages(context: Context, filters: Filters) -> Iterator[list[Numbered]]:
-    """Return pages of the grains that match the filters; without filters, all grains."""
+    """Return pages of the grains that match the filters; without filters, all grains.
+
+    They include past grains unless the filters say otherwise.
+    """
     if not filters:
         yield from map(sound, pages(context.storage))
         return
-    chosen: Filters = {"bookkeeping": True, **filters}
+    chosen: Filters = {"current": None, "bookkeeping": True, **filters}
     cursor = None
     while True:
         with context.storage.read() as reader:

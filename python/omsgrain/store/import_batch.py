@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -296,18 +296,22 @@ def record(
     given = PreparedGrains([])
     if blobs:
         (given,) = prepare(blobs, len(blobs), context.settings.resolver)
-    places = _places(steps, given)
+    known = {place: i for i, place in enumerate(given.places)}
     errors = {bad.index: bad.error for bad in given.errors}
-    at, refused = 0, {}
+    places: list[list[int]] = []
+    refused: dict[int, RecordOutcome] = {}
+    end = 0
     for n, step in enumerate(steps):
-        for i in range(at, at := at + len(_grains(step))):
+        span = range(end, end := end + len(_grains(step)))
+        places.append([known[i] for i in span if i in known])
+        for i in span:
             if i in errors:
                 refused[n] = RecordOutcome(error=errors[i])
 
     def work(writer: Writer) -> Recorded:
-        done = _ImportTransaction(context, writer, given, places, actor, allow_erased).run(
-            steps, dict(refused), user_id, since
-        )
+        done = _ImportTransaction(
+            context, writer, given, places, dict(refused), actor, allow_erased
+        ).run(steps, user_id, since)
         if together and any(one.moved or one.error is not None for one in done):
             raise _Undone(done)
         return Recorded(done, writer.last_seq())
@@ -329,169 +333,168 @@ def note_import(
     context.storage.write(work)
 
 
+@dataclass(slots=True)
 class _ImportTransaction:
-    def __init__(
-        self,
-        context: Context,
-        writer: Writer,
-        given: PreparedGrains,
-        places: Sequence[Sequence[int]],
-        actor: str | None,
-        allow_erased: bool,
-    ) -> None:
-        self._context = context
-        self._writer = writer
-        self._given = given
-        self._places = places
-        self._actor = actor
-        self._allow_erased = allow_erased
-        self._stands: dict[int, bytes] = {}  # the address of a step's grain
+    """The steps of one transaction.
 
-    def run(
-        self,
-        steps: Sequence[ImportStep],
-        found: dict[int, RecordOutcome],
-        user_id: str,
-        since: int,
-    ) -> list[RecordOutcome]:
-        if self._writer.last_seq() != since:
-            self._look_again(steps, found, user_id)
+    Attributes:
+        context: of the store.
+        writer: of the transaction.
+        given: the grains of all steps.
+        places: of each step's grains among them, without refused ones; its own is last.
+        found: the outcomes, by the number of the step; without one, the step is done.
+        actor: for the audit trail.
+        allow_erased: whether erased records may be stored again.
+        stands: the address of a step's grain.
+    """
+
+    context: Context
+    writer: Writer
+    given: PreparedGrains
+    places: Sequence[Sequence[int]]
+    found: dict[int, RecordOutcome]
+    actor: str | None
+    allow_erased: bool
+    stands: dict[int, bytes] = field(default_factory=dict)
+
+    def run(self, steps: Sequence[ImportStep], user_id: str, since: int) -> list[RecordOutcome]:
+        if self.writer.last_seq() != since:
+            self._look_again(steps, user_id)
         waves: dict[int, dict[int, ImportStep]] = {}
         for n, step in enumerate(steps):
             waves.setdefault(step.wave, {})[n] = step
         for _, wave in sorted(waves.items()):
-            self._wave(wave, found)
-        return [found.get(n, RecordOutcome()) for n in range(len(steps))]
+            self._wave(wave)
+        return [self.found.get(n, DONE) for n in range(len(steps))]
 
-    def _look_again(
-        self, steps: Sequence[ImportStep], found: dict[int, RecordOutcome], user_id: str
-    ) -> None:
+    def _look_again(self, steps: Sequence[ImportStep], user_id: str) -> None:
         """Find the steps that depend on grains that are gone, or not current any more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
-        now = SourceSnapshot(self._writer, user_id).find(names, "current")
+        now = SourceSnapshot(self.writer, user_id).find(names, "current")
         for n, step in watched:
             there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
             if there != set(step.seen or ()):
-                found[n] = RecordOutcome(moved=True)
+                self.found[n] = RecordOutcome(moved=True)
         replaced = [(n, step.replaces) for n, step in enumerate(steps) if step.replaces]
-        seqs = self._writer.find([bytes.fromhex(address) for _, address in replaced])
+        seqs = self.writer.find([bytes.fromhex(address) for _, address in replaced])
         for (n, _), seq in zip(replaced, seqs, strict=True):
             # An earlier wave may store a grain that is missing.
-            if seq is not None and self._writer.is_past(seq):
-                found[n] = RecordOutcome(moved=True)
+            if seq is not None and self.writer.is_past(seq):
+                self.found[n] = RecordOutcome(moved=True)
 
-    def _wave(self, steps: Mapping[int, ImportStep], found: dict[int, RecordOutcome]) -> None:
+    def _wave(self, steps: Mapping[int, ImportStep]) -> None:
+        found = self.found
         for n, step in steps.items():
             if n not in found and (step.parts or step.replaces is not None):
-                self._try(n, step, found)
+                self._try(n, step)
             if n not in found and step.under is not None:
-                (there,) = self._writer.find([bytes.fromhex(step.under)])
+                (there,) = self.writer.find([bytes.fromhex(step.under)])
                 if there is None:
                     found[n] = RecordOutcome(moved=True)
         plain = {
             i: n
             for n in steps
             if n not in found
-            for i in self._places[n][: -1 if n in self._stands else None]
+            for i in self.places[n][: -1 if n in self.stands else None]
         }
-        self._put(plain, found)
+        self._put(plain)
         for n, step in steps.items():
             if n not in found and step.under is not None:
-                self._bury(n, step.under, found)
-        self._vectors(steps, found)
+                self._bury(n, step.under)
+        self._vectors(steps)
         for n, step in steps.items():
             if n not in found and (step.reads is not None or step.until is not None):
                 self._tell(n, step)
 
-    def _try(self, n: int, step: ImportStep, found: dict[int, RecordOutcome]) -> None:
+    def _try(self, n: int, step: ImportStep) -> None:
         """Supersede what a step replaces; check whether the parts of a record may be stored."""
         try:
             if step.parts:
-                given = self._given.only(self._places[n])
-                settings = self._context.settings
-                refused, _ = admit(self._writer, settings, given, self._allow_erased)
+                given = self.given.only(self.places[n])
+                settings = self.context.settings
+                refused, _ = admit(self.writer, settings, given, self.allow_erased)
                 for _, error in sorted(refused.items()):
                     raise error
             if step.replaces is not None:
                 self._supersede(n, step, step.replaces)
         except NotFoundError:
-            found[n] = RecordOutcome(moved=True)
+            self.found[n] = RecordOutcome(moved=True)
         except StoreError:
             raise
         except OmsError as error:
-            found[n] = RecordOutcome(error=error)
+            self.found[n] = RecordOutcome(error=error)
 
     def _supersede(self, n: int, step: ImportStep, replaces: str) -> None:
-        writer, before = self._writer, bytes.fromhex(replaces)
-        given = self._given.only(self._places[n][-1:])
-        settings = self._context.settings
-        refuse(writer, settings, given, self._allow_erased)
+        writer, before = self.writer, bytes.fromhex(replaces)
+        given = self.given.only(self.places[n][-1:])
+        settings = self.context.settings
+        refuse(writer, settings, given, self.allow_erased)
         after, done = lifecycle.put_successor(writer, settings, before, given, step.justification)
-        if self._allow_erased:
+        if self.allow_erased:
             let_back(writer, given)
         if done:
-            self._context.note(writer, "supersede", [before, after], actor=self._actor)
-        self._stands[n] = after
+            self.context.note(writer, "supersede", [before, after], actor=self.actor)
+        self.stands[n] = after
 
-    def _bury(self, n: int, under: str, found: dict[int, RecordOutcome]) -> None:
+    def _bury(self, n: int, under: str) -> None:
         """Supersede the grain of a step by the newer one that is stored."""
-        writer, old = self._writer, self._stands[n]
+        writer, old = self.writer, self.stands[n]
         try:
             digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
             blob = writer.get(digest)
             given = PreparedGrains([(digest, blob or b"")])
-            settings = self._context.settings
+            settings = self.context.settings
             lifecycle.put_successor(writer, settings, old, given, JOINED)
-            self._context.note(writer, "supersede", [old, digest], actor=self._actor)
+            self.context.note(writer, "supersede", [old, digest], actor=self.actor)
         except StoreError:
             raise
         except OmsError as error:  # it must not be current beside the newer one
             writer.remove(seq_of(writer, old))
-            found[n] = RecordOutcome(error=error)
+            self.found[n] = RecordOutcome(error=error)
 
-    def _put(self, plain: dict[int, int], found: dict[int, RecordOutcome]) -> None:
+    def _put(self, plain: dict[int, int]) -> None:
         if not plain:
             return
-        given, which = self._given, list(plain)
+        given, which = self.given, list(plain)
         if len(which) < len(given.pairs):
             given = given.only(which)
         outcome = put_admitted(
-            self._context, self._writer, given, False, self._allow_erased, self._actor
+            self.context, self.writer, given, False, self.allow_erased, self.actor
         )
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
-                found[n] = RecordOutcome(error=outcome.refused[at])
-            elif i == self._places[n][-1]:
-                self._stands[n] = outcome.digests[at]
+                self.found[n] = RecordOutcome(error=outcome.refused[at])
+            elif i == self.places[n][-1]:
+                self.stands[n] = outcome.digests[at]
 
     def _tell(self, n: int, step: ImportStep) -> None:
         """Store how often the grains of a step were read, and when their retention ends."""
-        writer = self._writer
-        if step.reads is not None and n in self._stands:
-            key = SEQUENCE.pack(seq_of(writer, self._stands[n]))
+        writer = self.writer
+        if step.reads is not None and n in self.stands:
+            key = SEQUENCE.pack(seq_of(writer, self.stands[n]))
             count, last = counter_of(writer.row(COUNTERS, key))
             reads, at = step.reads
             latest = max(last or 0, at or 0)
             told = COUNTER.pack(min(max(count, reads), _MOST), min(latest, _MOST))
             writer.set_row(COUNTERS, key, told)
         if step.until is not None:
-            digests = [self._given.pairs[i][0] for i in self._places[n]]
+            digests = [self.given.pairs[i][0] for i in self.places[n]]
             for seq in writer.find(digests):
                 if seq is not None:
                     erasure_queue.add(
                         writer, step.until, {"kind": erasure_queue.RETENTION, "seq": seq}
                     )
 
-    def _vectors(self, steps: Mapping[int, ImportStep], found: dict[int, RecordOutcome]) -> None:
+    def _vectors(self, steps: Mapping[int, ImportStep]) -> None:
         from omsgrain.search import vectors
 
-        writer, given = self._writer, []
+        writer, given = self.writer, []
         for n, step in steps.items():
-            if step.vector is None or n in found:
+            if step.vector is None or n in self.found:
                 continue
             model, data = step.vector
-            digest = self._stands[n] if step.about is None else bytes.fromhex(step.about)
+            digest = self.stands[n] if step.about is None else bytes.fromhex(step.about)
             try:
                 seq = seq_of(writer, digest)
                 sealer = sealer_of(writer, seq)
@@ -499,25 +502,14 @@ class _ImportTransaction:
                 vectors.add(writer, seq, data, model, seal)
                 given.append(digest)
             except NotFoundError:  # of what was there: nothing else was to be done with it
-                found[n] = RecordOutcome(moved=True)
+                self.found[n] = RecordOutcome(moved=True)
             except StoreError:
                 raise
             except OmsError as error:
-                found[n] = RecordOutcome(unkept=error)
+                self.found[n] = RecordOutcome(unkept=error)
         if given:
-            self._context.note(writer, "vector", given, actor=self._actor)
+            self.context.note(writer, "vector", given, actor=self.actor)
 
 
 def _grains(step: ImportStep) -> tuple[Grain, ...]:
     return () if step.grain is None else (*step.parts, step.grain)
-
-
-def _places(steps: Sequence[ImportStep], given: PreparedGrains) -> list[list[int]]:
-    """The places of each step's grains among those that were not refused; its own is last."""
-    known = {i: n for n, i in enumerate(given.places)}
-    places, at = [], 0
-    for step in steps:
-        end = at + len(_grains(step))
-        places.append([known[i] for i in range(at, end) if i in known])
-        at = end
-    return places

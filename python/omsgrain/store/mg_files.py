@@ -59,8 +59,6 @@ def export_mg(
     from omsgrain.container.write import write_blocks
     from omsgrain.crypto.detached import signature_path
 
-    if filters:
-        filters = {"current": None, **filters}
     states, rules, leavers = export_filter.export_plan(context, filters, purpose)
     grains = _packed(context, filters, leavers)
     written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)

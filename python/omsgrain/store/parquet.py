@@ -31,7 +31,6 @@ from omsgrain.store.arrow import (
     chosen,
     pages_of,
     schema,
-    with_past,
 )
 from omsgrain.store.context import StorePart
 from omsgrain.store.export_filter import export_plan, note_export
@@ -242,7 +241,6 @@ class Parquet(StorePart):
         context = self._context
         asked = chosen(columns, counts=False)
         form = schema(asked)
-        filters = with_past(filters)
         _, rules, leavers = export_plan(context, filters, purpose)
         pages = pages_of(context, filters, leavers, RowChoice.of(asked, unsealed))
         written = write_file(path, form, batches(pages, asked))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read grains by address or in storage order, verify them, and read the change feed."""
+"""Read grains by address or in storage order, verify them, and follow the change feed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from itertools import islice
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
-from omsgrain.errors import OmsError, StoreError
+from omsgrain.errors import IntegrityError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import PAGE_GRAINS, ScannedBlob, damaged, entries, pages, stored
@@ -19,6 +19,8 @@ from omsgrain.storage.tables import (
     EMBEDDED,
     EVENTS,
     HELD,
+    LONGEST_KEY,
+    META,
     RELEASED,
     RESTRICTED,
     SEQUENCE,
@@ -27,9 +29,10 @@ from omsgrain.storage.tables import (
     VERIFIED,
     event_of,
 )
-from omsgrain.store.context import Context, absent
+from omsgrain.store.context import Context, StorePart, absent
 
 _NOTHING = b""
+_POSITION = b"position."  # prefix of the row names
 
 _KINDS = {
     SUPERSEDED: "supersede",
@@ -149,3 +152,60 @@ def _wrong(context: Context, page: Sequence[ScannedBlob]) -> dict[int, OmsError]
     checked = [i for i, blob in enumerate(blobs) if blob is not _NOTHING]
     _, wrong = _core.check_many([blobs[i] for i in checked])
     return unopened | {checked[n]: error for n, error in wrong}
+
+
+class Consumers(StorePart):
+    """``store.consumers``: the position of each consumer of ``changes``.
+
+    It is kept in the store itself: after a restore from a backup, the store assigns sequence
+    numbers again, and a position outside the store would be wrong.
+    """
+
+    __slots__ = ()
+
+    def position(self, name: str) -> int:
+        """Return the ``seq`` of the last change that a consumer has processed, or 0.
+
+        Args:
+            name: the consumer's name.
+
+        Raises:
+            SchemaError: the name is invalid.
+            IntegrityError: the row is damaged.
+        """
+        key = _key(name)
+        with self._context.storage.read() as reader:
+            row = reader.row(META, key)
+        if row is None:
+            return 0
+        if len(row) != SEQUENCE.size:
+            raise IntegrityError("the row with this consumer's position is damaged")
+        return int(SEQUENCE.unpack(row)[0])
+
+    def set_position(self, name: str, seq: int) -> None:
+        """Store the position of a consumer durably.
+
+        Args:
+            name: the consumer's name.
+            seq: the ``seq`` of the last change that it has processed.
+
+        Raises:
+            SchemaError: the name is invalid, or the store has no such sequence number.
+            StoreError: the store cannot be written.
+        """
+        key = _key(name)
+        with self._context.storage.read() as reader:
+            last = reader.last_seq()
+        if type(seq) is not int or not 0 <= seq <= last:
+            raise SchemaError("no change has this number", field="/seq", expected=f"0 to {last}")
+        self._context.storage.write(lambda writer: writer.set_row(META, key, SEQUENCE.pack(seq)))
+
+
+def _key(name: str) -> bytes:
+    key = _POSITION + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else _POSITION
+    if not len(_POSITION) < len(key) <= LONGEST_KEY:
+        longest = LONGEST_KEY - len(_POSITION)
+        raise SchemaError(
+            "invalid consumer name", field="/name", expected=f"1 to {longest} bytes of UTF-8"
+        )
+    return key

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from omsgrain.storage.audit.trail import AuditLog
     from omsgrain.storage.base import Storage, StoreStats
     from omsgrain.storage.records import GrainStatus
-    from omsgrain.store.consumers import Consumers
     from omsgrain.store.graph import GrainGraph
     from omsgrain.store.holds import Holds
     from omsgrain.store.maintenance import Maintenance
     from omsgrain.store.mg_files import ImportReport
     from omsgrain.store.parquet import Parquet
     from omsgrain.store.privacy.privacy import Privacy
+    from omsgrain.store.read import Consumers
     from omsgrain.store.reviews import Reviews
     from omsgrain.store.trust import GrainTrust
     from omsgrain.store.vectors import Vectors
@@ -52,7 +52,7 @@ class GrainStore(StorePart):
     def __init__(self, storage: Storage, settings: Settings | None = None) -> None:
         super().__init__(Context(storage, settings))
 
-    consumers: Lazy[Consumers] = Lazy("consumers", "Consumers", "Positions of consumers.")
+    consumers: Lazy[Consumers] = Lazy("read", "Consumers", "Positions of consumers.")
     graph: Lazy[GrainGraph] = Lazy("graph", "GrainGraph", "Versions, sources, threads, goals.")
     holds: Lazy[Holds] = Lazy("holds", "Holds", "Legal holds on grains.")
     maintenance: Lazy[Maintenance] = Lazy("maintenance", "Maintenance", "Check, compact, back up.")
