@@ -26,7 +26,7 @@ from omsgrain.storage import (
 )
 from omsgrain.storage.audit import log
 from omsgrain.storage.lmdb import data_file
-from omsgrain.store import consumers, read
+from omsgrain.store import read
 from omsgrain.store.privacy.erasure import ErasureReport
 from support.markdown_page import fences, table
 from support.paths import TESTS
@@ -52,7 +52,7 @@ def test_tables_of_the_store() -> None:
         tombstones.KEY_RECORD.decode(): 32,
         mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
         blind_index.SEALS_RECORD.decode(): 1,
-        f"{consumers.PREFIX.decode()}NAME": tables.SEQUENCE.size,
+        f"{read.POSITION_PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in LAYOUT.read_text("utf-8")
     lives = {each.life.name for each in tables.TABLES}

@@ -152,7 +152,7 @@ def restore(
         UnsupportedError: the backup or the path is a database.
     """
     from omsgrain.storage.lmdb.maintenance import staged
-    from omsgrain.store.privacy.tombstone_replay import replay_erasures
+    from omsgrain.store.privacy.erasure_scheduler import replay_erasures
 
     with staged(directory_of(backup), directory_of(path)) as part:
         with open(part, actor=actor, keys=keys) as store:

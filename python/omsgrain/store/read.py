@@ -32,7 +32,8 @@ from omsgrain.storage.tables import (
 from omsgrain.store.context import Context, StorePart, absent
 
 _NOTHING = b""
-_POSITION = b"position."  # prefix of the row names
+POSITION_PREFIX = b"position."
+"""Prefix of the names of rows with a position."""
 
 _KINDS = {
     SUPERSEDED: "supersede",
@@ -202,9 +203,13 @@ class Consumers(StorePart):
 
 
 def _key(name: str) -> bytes:
-    key = _POSITION + name.encode("utf-8", "surrogatepass") if isinstance(name, str) else _POSITION
-    if not len(_POSITION) < len(key) <= LONGEST_KEY:
-        longest = LONGEST_KEY - len(_POSITION)
+    key = (
+        POSITION_PREFIX + name.encode("utf-8", "surrogatepass")
+        if isinstance(name, str)
+        else POSITION_PREFIX
+    )
+    if not len(POSITION_PREFIX) < len(key) <= LONGEST_KEY:
+        longest = LONGEST_KEY - len(POSITION_PREFIX)
         raise SchemaError(
             "invalid consumer name", field="/name", expected=f"1 to {longest} bytes of UTF-8"
         )

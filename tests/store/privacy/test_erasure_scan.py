@@ -22,7 +22,7 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import BLIND
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.privacy.tombstone_replay import replay_erasures
+from omsgrain.store.privacy.erasure_scheduler import replay_erasures
 from support.invented_people import ANN, KINDS, NAMES, Clock, belief, opened
 from support.key_rings import secrets_of
 from support.processes import Process

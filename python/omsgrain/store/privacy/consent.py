@@ -11,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ from omsgrain.storage.tables import SEQUENCE, STATES
 from omsgrain.store.context import Context, destroyed
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import unopened
-from omsgrain.store.write import prepare_one, put_admitted, write_grains
+from omsgrain.store.write import Item, prepare_one, put_admitted, write_grains
 
 if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 _TYPE = "consent"
 _BASIS = "processing_basis"
-_UNDONE = SUPERSEDED | RETRACTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,13 @@ def _withdrawals(reader: Reader, name: str) -> Iterator[Grain]:
     for place in reader.places(_core.term("link", name), None, False):
         seq = int.from_bytes(place[12:], "big")
         grain = reader.grain(seq)
+        state = reader.row(STATES, SEQUENCE.pack(seq))
         if (
             grain is not None
             and grain.type == _TYPE
             and grain.get("is_withdrawal") is True
             and grain.get("prior_consent") == name
-            and not _is_undone(reader, seq)
+            and (state is None or not state[0] & (SUPERSEDED | RETRACTED))
         ):
             yield grain
 
@@ -223,11 +224,6 @@ def _consent(seq: int, grain: Grain) -> Consent:
     return Consent(seq, grain, tuple({grain.address: 0, _core.address(grain.blob): 0}))
 
 
-def _is_undone(reader: Reader, seq: int) -> bool:
-    row = reader.row(STATES, SEQUENCE.pack(seq))
-    return row is not None and bool(row[0] & _UNDONE)
-
-
 SLA_DAYS = 30
 """Maximum number of days until grains under a withdrawn consent must be erased."""
 
@@ -277,21 +273,20 @@ def withdraw_consent(
         now = max(context.settings.clock(), time_of(consent.grain))
         fields = withdrawal_fields(consent, now)
         # An identical, undone withdrawal may exist; it must stay undone.
-        while not withdrawn and _is_there(reader, fields):
+        while not withdrawn and reader.find([bytes.fromhex(make(fields).address)])[0] is not None:
             fields["created_at"] += 1
+    work = partial(_cascade, context, address=consent_address, days=days, reason=reason)
     if withdrawn:
-        return context.storage.write(
-            lambda writer: _cascade(context, writer, consent_address, days, reason, None)
-        )
-    item = fields if signer is None else _signed(fields, signer)
+        return context.storage.write(partial(work, given=None))
+    item: Item = fields
+    if signer is not None:
+        from omsgrain import crypto
+
+        item = crypto.sign(make(fields), signer)
     given = prepare_one(item, resolver=context.settings.resolver)
     for note in given.warnings:
         warnings.warn(note.message, OmsWarning, stacklevel=4)
-
-    def work(writer: Writer) -> WithdrawalReport:
-        return _cascade(context, writer, consent_address, days, reason, given)
-
-    return write_grains(context, given, work)
+    return write_grains(context, given, partial(work, given=given))
 
 
 def _cascade(
@@ -360,10 +355,6 @@ def _queued(
     }
 
 
-def _is_there(reader: Reader, fields: dict[str, Any]) -> bool:
-    return reader.find([bytes.fromhex(make(fields).address)])[0] is not None
-
-
 def _sorted(
     reader: Reader, consent: Consent, withdrawal: Grain, now: int
 ) -> tuple[dict[int, str], dict[int, str]]:
@@ -411,9 +402,3 @@ def _others(reader: Reader, seqs: dict[int, list[int]]) -> Iterator[tuple[int, s
         grain = reader.grain(seq)
         if grain is not None and grain.type != "consent":
             yield seq, grain.address
-
-
-def _signed(fields: dict[str, Any], signer: Signer) -> bytes:
-    from omsgrain import crypto
-
-    return crypto.sign(make(fields), signer)

@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run due erasures: withdrawn consents, ended retentions, interrupted requests."""
+"""Run due erasures: withdrawn consents, ended retentions, interrupted requests.
+
+After a restore, ``replay_erasures`` removes what the backup brought back.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import KeyMissingError, OmsError, StoreError
+from omsgrain.errors import ErasedError, KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.policy.decide import is_privileged
-from omsgrain.storage import erasure_queue
-from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.tables import DUE, HOLDS, SEQUENCE
+from omsgrain.storage import erasure_queue, tombstones
+from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.tables import DUE, HOLDS, KEYED, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, destroyed
 from omsgrain.store.privacy import consent as consents
-from omsgrain.store.privacy import removal
-from omsgrain.store.privacy.erasure import run_request, scrub_due
-from omsgrain.store.privacy.removal import remove_grains
+from omsgrain.store.privacy import key_destruction, removal
+from omsgrain.store.privacy.erasure import run_request, scrub_due, sweep
 
 _PAGE = 1_000  # grains per transaction: the limit of an audit entry
 _DAY = 86_400_000
+_RESTORED = "restore"  # the reason code
 _CODES = {erasure_queue.CONSENT: "consent_withdrawn", erasure_queue.RETENTION: "retention_over"}
 """The kinds that concern single grains, with their reason codes."""
 
@@ -159,24 +162,11 @@ def _erase(
         if (digest := lifecycle.restrict(writer, entry.seq, True)) is not None:
             restricted.append(digest)
     if gone:
-        _remove(context, writer, gone, code)
+        removal.remove_grains(writer, context.settings, gone, reason_code=code)
         context.note(writer, "erase", list(gone.values()), reason_code=code)
     if restricted:
         context.note(writer, "restrict", restricted, reason_code=code)
     return len(gone), dropped, kept
-
-
-def _remove(
-    context: Context,
-    writer: Writer,
-    seqs: Iterable[int],
-    reason_code: str,
-    *,
-    tombstone: bool = True,
-) -> None:
-    remove_grains(
-        writer, context.settings, list(seqs), reason_code=reason_code, tombstone=tombstone
-    )
 
 
 def _is_valid(context: Context, writer: Writer, given: int) -> bool:
@@ -253,7 +243,9 @@ def _remove_expired(context: Context, writer: Writer, page: Sequence[int], now: 
             gone[seq] = bytes.fromhex(grain.address)
     if gone:
         # No tombstones: the end of a retention does not forbid a new import.
-        _remove(context, writer, gone, "retention", tombstone=False)
+        removal.remove_grains(
+            writer, context.settings, gone, reason_code="retention", tombstone=False
+        )
         context.note(writer, "delete", list(gone.values()), reason_code="retention")
     return len(gone)
 
@@ -270,3 +262,83 @@ def _time(context: Context, now: int | None) -> int:
 def _address(reader: Reader, seq: int | None) -> str | None:
     blob = None if seq is None else reader.blob_at(seq)
     return None if blob is None else _core.address(blob)
+
+
+def replay_erasures(context: Context, other: Storage) -> int:
+    """Import the tombstones of another store, and remove the grains that they name."""
+    with other.read() as reader:
+        records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))
+    gone = 0
+    if any(records):
+        context.storage.write(partial(_take_over, records=records, rows=rows))
+        with context.storage.read() as reader:
+            after, last = 0, reader.last_seq()
+        while after < last:
+            with context.storage.read() as reader:
+                seqs = [seq for seq, _ in reader.page(after, _PAGE) if seq <= last]
+                names = _names(reader, seqs)
+                known = tombstones.refused(reader, list(names.values()))
+            if not seqs:
+                break
+            if doomed := [seq for i, seq in enumerate(names) if i in known]:
+                gone += context.storage.write(partial(_remove_again, context, seqs=doomed))
+            after = seqs[-1]
+    _sweep_destroyed(context)
+    return gone
+
+
+def _remove_again(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
+    found = [one for seq in seqs if (one := removal.names_of(writer, seq)) is not None]
+    gone = removal.remove_grains(writer, context.settings, seqs, reason_code=_RESTORED)
+    digests = [one.stored for one in found]
+    if digests:
+        context.note(writer, "erase", digests, reason_code=_RESTORED)
+    return gone
+
+
+def _sweep_destroyed(context: Context) -> None:
+    """Remove the rows about grains whose key was destroyed."""
+    ring, after = context.settings.keys, None
+    while ring is not None:
+        with context.storage.read() as reader:
+            row = next(reader.rows(KEYED, after), None)
+        if row is None:
+            return
+        number = row[0][: -SEQUENCE.size]
+        after = number + b"\xff" * SEQUENCE.size
+        try:
+            ring.by_number(number)
+        except ErasedError:
+            sweep(context, number, partial(_drop_beside, context))
+        except KeyMissingError:
+            pass  # from another key file
+
+
+def _drop_beside(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
+    found = [one for seq in seqs if (one := key_destruction.opened(writer, seq, None))]
+    names = [name for name, _ in found]
+    removal.forget_talk(writer, context.settings, names, reason_code=_RESTORED)
+    key_destruction.drop_beside(writer, seqs)
+    return len(names)
+
+
+def _take_over(
+    writer: Writer, records: Sequence[bytes], rows: Sequence[tuple[bytes, bytes]]
+) -> None:
+    tombstones.import_keys(writer, records)
+    writer.set_rows(TOMBSTONES, rows)
+
+
+def _names(reader: Reader, seqs: Sequence[int]) -> dict[int, bytes]:
+    """Return the plain digests of grains, and the stored digests of unreadable ones.
+
+    Grains whose key is known to be destroyed are left out: they are erased already.
+    """
+    found: dict[int, bytes] = {}
+    for seq in seqs:
+        one = removal.names_of(reader, seq)
+        if one is not None and one.plain is not None:
+            found[seq] = one.plain
+        elif one is not None and not destroyed(reader, seq):
+            found[seq] = one.stored
+    return found
