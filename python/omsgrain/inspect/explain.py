@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
@@ -123,7 +124,8 @@ def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
             if not lenient:
                 raise
             error = refused
-            grain = _lenient(blob)
+            with suppress(OmsError):
+                grain = og.decode(blob, strict=False)
     shown = _unpacked(blob, grain) if header.compressed else blob
     opaque = header.encrypted or (header.compressed and shown is blob)
     return Explanation(
@@ -136,13 +138,6 @@ def explain(source: bytes | og.Grain, *, lenient: bool = False) -> Explanation:
         warnings=() if grain is None or error is not None else grain.warnings,
         error=error,
     )
-
-
-def _lenient(blob: bytes) -> og.Grain | None:
-    try:
-        return og.decode(blob, strict=False)
-    except OmsError:
-        return None
 
 
 def _unpacked(blob: bytes, grain: og.Grain | None) -> bytes:
@@ -198,21 +193,20 @@ def _fields(blob: bytes, encoding: str, grain: og.Grain | None) -> tuple[FieldPa
     values: Mapping[str, Any] = {} if grain is None else grain.fields
     parts: list[FieldPart] = []
     try:
-        for entry in _entries(blob[HEADER_SIZE:], encoding):
-            name, kind = known.get(entry.key, (entry.key, ""))
+        for key, start, value_at, end, encoded in _entries(blob[HEADER_SIZE:], encoding):
+            name, kind = known.get(key, (key, ""))
             value = plain(values.get(name))
+            is_time = kind == "datetime" and isinstance(value, int)
             parts.append(
                 FieldPart(
                     name=name,
-                    key=entry.key,
-                    offset=HEADER_SIZE + entry.start,
-                    value_offset=HEADER_SIZE + entry.value,
-                    end=HEADER_SIZE + entry.end,
-                    kind=entry.kind,
+                    key=key,
+                    offset=HEADER_SIZE + start,
+                    value_offset=HEADER_SIZE + value_at,
+                    end=HEADER_SIZE + end,
+                    kind=encoded,
                     value=value,
-                    note=time_text(value)
-                    if kind == "datetime" and isinstance(value, int)
-                    else None,
+                    note=time_text(value) if is_time else None,
                 )
             )
     except OmsError:
@@ -229,19 +223,8 @@ def _known(type_name: str | None) -> dict[str, tuple[str, str]]:
     return {row.short: (row.name, row.kind) for row in fields}
 
 
-@dataclass(frozen=True, slots=True)
-class _MapEntry:
-    """One key of the payload map and its value, by their offsets in the payload."""
-
-    key: str
-    start: int
-    value: int
-    end: int
-    kind: str
-
-
-def _entries(payload: bytes, encoding: str) -> Iterator[_MapEntry]:
-    """Walk the payload's map."""
+def _entries(payload: bytes, encoding: str) -> Iterator[tuple[str, int, int, int, str]]:
+    """Walk the payload's map: each key, where it, its value and the rest begin, and the kind."""
     head = _HEADS[encoding]
     kind, size, inside = head(payload, 0)
     if not kind.startswith("map"):
@@ -257,7 +240,7 @@ def _entries(payload: bytes, encoding: str) -> Iterator[_MapEntry]:
             key = payload[at + key_size - length : at + key_size].decode(errors="replace")
         else:
             key = f"<{key_kind}>"
-        yield _MapEntry(key, at, value, end, kind)
+        yield key, at, value, end, kind
         at = end
 
 

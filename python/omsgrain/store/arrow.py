@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from importlib import import_module
 from itertools import chain, takewhile
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain import _core, registry
@@ -345,14 +346,13 @@ def _fitting(
 
 def _all_fit(kind: Kind, found: Sequence[Any]) -> bool:
     """Whether all values fit a column, checked by their set of types: nearly always they do."""
-    types = set(map(type, found)) - _NONE
-    if kind in _INSIDE:
-        inner = set(map(type, chain.from_iterable(value for value in found if value)))
-        return types <= _LIST and inner <= _INSIDE[kind]
+    types = set(map(type, found)) - {NoneType}
     if kind in ("int", "time"):
         whole = [value for value in found if value is not None]
-        return types <= _INT and (not whole or (_is_int(min(whole)) and _is_int(max(whole))))
-    return types <= _AT_ONCE.get(kind, frozenset())
+        return types <= {int} and (not whole or (_is_int(min(whole)) and _is_int(max(whole))))
+    if kind in ("texts", "many_bytes") and types <= {list}:
+        types = set(map(type, chain.from_iterable(value for value in found if value)))
+    return types <= {_USUAL.get(kind)}
 
 
 def _text(value: Any) -> str:
@@ -361,10 +361,6 @@ def _text(value: Any) -> str:
 
 def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else _json_bytes(value)
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _is_int(value: object) -> bool:
@@ -379,33 +375,30 @@ def _is_list_of(fits: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(map(fits, value))
 
 
-def _is_bytes(value: object) -> bool:
-    return isinstance(value, bytes)
+def _is(kind: type) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, kind)
 
 
 _FITS: dict[Kind, Callable[[object], bool]] = {
-    "text": _is_text,
+    "text": _is(str),
     "float": _is_float,
     "int": _is_int,
     "time": _is_int,
-    "bool": lambda value: isinstance(value, bool),
-    "bytes": _is_bytes,
-    "texts": _is_list_of(_is_text),
+    "bool": _is(bool),
+    "bytes": _is(bytes),
+    "texts": _is_list_of(_is(str)),
     "ints": _is_list_of(_is_int),
-    "many_bytes": _is_list_of(_is_bytes),
+    "many_bytes": _is_list_of(_is(bytes)),
     "json": lambda value: True,
 }
-#: Types whose values always fit, and the types of list items.
-_AT_ONCE: dict[Kind, frozenset[type]] = {
-    "text": frozenset((str,)),
-    "float": frozenset((float,)),
-    "bool": frozenset((bool,)),
+#: The type of values that always fit, or of the items of lists that do.
+_USUAL: dict[Kind, type] = {
+    "text": str,
+    "float": float,
+    "bool": bool,
+    "texts": str,
+    "many_bytes": bytes,
 }
-_INSIDE: dict[Kind, frozenset[type]] = {
-    "texts": frozenset((str,)),
-    "many_bytes": frozenset((bytes,)),
-}
-_NONE, _LIST, _INT = frozenset((type(None),)), frozenset((list,)), frozenset((int,))
 _SPREAD = 4  # numbers a grain, up to which it is quicker to walk the states than to look them up
 _UNTOUCHED = GrainStatus()
 #: The values of a column that shows no field.
@@ -427,7 +420,7 @@ def to_arrow(
     asked = chosen(columns)
     form = schema(asked)
     leavers = leavers_for(context, "transfer")
-    pages = pages_of(context, filters, leavers, RowChoice.of(asked, unsealed))
+    pages = pages_of(context, filters, leavers, asked, unsealed)
     return arrow().RecordBatchReader.from_batches(form, batches(pages, asked))
 
 
@@ -443,7 +436,11 @@ def needed(package: str) -> Any:
 
 
 def pages_of(
-    context: Context, filters: Filters, leavers: Leavers, choice: RowChoice
+    context: Context,
+    filters: Filters,
+    leavers: Leavers,
+    asked: Sequence[Column],
+    unsealed: bool,
 ) -> Iterator[ArrowPage]:
     """Return the chosen grains, page by page.
 
@@ -452,7 +449,7 @@ def pages_of(
     """
     found = chosen_pages(context, filters) if filters else _all(context, leavers)
     first = next(found, [])
-    return _pages(context, chain([first], found), leavers, choice)
+    return _pages(context, chain([first], found), leavers, asked, unsealed)
 
 
 def _all(context: Context, leavers: Leavers) -> Iterator[list[Numbered]]:
@@ -477,48 +474,29 @@ def _hashed(reader: Reader, after: int) -> tuple[list[Numbered], int]:
 
 
 def _pages(
-    context: Context, found: Iterable[list[Numbered]], leavers: Leavers, choice: RowChoice
+    context: Context,
+    found: Iterable[list[Numbered]],
+    leavers: Leavers,
+    asked: Sequence[Column],
+    unsealed: bool,
 ) -> Iterator[ArrowPage]:
-    for page in found:
+    """Read what the columns need; no more."""
+    names = {column.name for column in asked}
+    counts = not names.isdisjoint(COUNTS)
+    unsealed = unsealed and any(column.field is not None for column in asked)
+    for numbered in found:
+        page = leavers.of(numbered)
+        seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
+        made = ArrowPage(seqs, _core.address_many(blobs) if "address" in names else [], blobs)
         with context.storage.read() as reader:
-            yield _page(reader, leavers.of(page), choice)
-
-
-class RowChoice(NamedTuple):
-    """The parts of a grain that the columns need; no more is read.
-
-    Attributes:
-        addresses: its address.
-        counts: how often it was read.
-        unsealed: its fields, if a key opens it.
-    """
-
-    addresses: bool
-    counts: bool
-    unsealed: bool
-
-    @classmethod
-    def of(cls, asked: Iterable[Column], unsealed: bool) -> RowChoice:
-        names = {column.name for column in asked}
-        fields = any(column.field is not None for column in asked)
-        return cls("address" in names, not names.isdisjoint(COUNTS), unsealed and fields)
-
-
-def _page(reader: Reader, page: list[Numbered], choice: RowChoice) -> ArrowPage:
-    seqs, blobs = [seq for seq, _ in page], [blob for _, blob in page]
-    signed = [one for one in page if one[1][1] & SIGNED_BIT]
-    found = ArrowPage(
-        seqs,
-        _core.address_many(blobs) if choice.addresses else [],
-        blobs,
-        {seq: envelopes for seq, blob in signed if (envelopes := _envelopes(reader, seq, blob))},
-        _states(reader, seqs, choice.counts),
-    )
-    if choice.unsealed:
-        for seq, blob in page:
-            if blob[1] & ENCRYPTED_BIT and (opened := reader.grain(seq)) and not opened.sealed:
-                found.opened[seq] = opened
-    return found
+            made.states = _states(reader, seqs, counts)
+            for seq, blob in page:
+                if blob[1] & SIGNED_BIT and (envelopes := _envelopes(reader, seq, blob)):
+                    made.envelopes[seq] = envelopes
+                if unsealed and blob[1] & ENCRYPTED_BIT:
+                    if (opened := reader.grain(seq)) and not opened.sealed:
+                        made.opened[seq] = opened
+        yield made
 
 
 def _envelopes(reader: Reader, seq: int, blob: bytes) -> list[bytes]:

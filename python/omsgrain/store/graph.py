@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 
 from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain
-from omsgrain.query import graph
-from omsgrain.query import history as conversation
-from omsgrain.query import history as goals
-from omsgrain.query import history as supersession
+from omsgrain.query import graph, history
 from omsgrain.store.context import StorePart
 
 if TYPE_CHECKING:
@@ -36,7 +33,7 @@ class GrainGraph(StorePart):
             RangeError: there are too many versions.
         """
         with self._context.storage.read() as reader:
-            return supersession.heads(reader, address)
+            return history.heads(reader, address)
 
     def provenance(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
         """Return the grains that a grain was derived from, directly and indirectly.
@@ -81,7 +78,7 @@ class GrainGraph(StorePart):
         """
         _see_which(which)
         with self._context.storage.read() as reader:
-            return conversation.thread(reader, session_id, which)
+            return history.thread(reader, session_id, which)
 
     def branches(self, session_id: str, *, which: Which = "current") -> tuple[Branch, ...]:
         """Return the messages of a session as a tree of branches.
@@ -90,7 +87,7 @@ class GrainGraph(StorePart):
 
         Spec: OMS §28.6
         """
-        return conversation.branches(self.thread(session_id, which=which))
+        return history.branches(self.thread(session_id, which=which))
 
     def goals(self, address: str, *, depth: int = 16, limit: int = 10_000) -> GoalTree:
         """Return the goals that a goal depends on and serves, with their current versions.
@@ -105,7 +102,7 @@ class GrainGraph(StorePart):
             SchemaError: the grain is not a goal.
         """
         with self._context.storage.read() as reader:
-            return goals.goal_tree(reader, address, depth, limit)
+            return history.goal_tree(reader, address, depth, limit)
 
     def duplicates(self, *, which: Which = "current") -> Iterator[Same]:
         """Iterate over groups of grains with the same content, apart from their times.

@@ -345,7 +345,7 @@ class _ImportTransaction:
         found: the outcomes, by the number of the step; without one, the step is done.
         actor: for the audit trail.
         allow_erased: whether erased records may be stored again.
-        stands: the address of a step's grain.
+        stored: the address of a step's grain.
     """
 
     context: Context
@@ -355,7 +355,7 @@ class _ImportTransaction:
     found: dict[int, RecordOutcome]
     actor: str | None
     allow_erased: bool
-    stands: dict[int, bytes] = field(default_factory=dict)
+    stored: dict[int, bytes] = field(default_factory=dict)
 
     def run(self, steps: Sequence[ImportStep], user_id: str, since: int) -> list[RecordOutcome]:
         if self.writer.last_seq() != since:
@@ -396,7 +396,7 @@ class _ImportTransaction:
             i: n
             for n in steps
             if n not in found
-            for i in self.places[n][: -1 if n in self.stands else None]
+            for i in self.places[n][: -1 if n in self.stored else None]
         }
         self._put(plain)
         for n, step in steps.items():
@@ -435,11 +435,11 @@ class _ImportTransaction:
             let_back(writer, given)
         if done:
             self.context.note(writer, "supersede", [before, after], actor=self.actor)
-        self.stands[n] = after
+        self.stored[n] = after
 
     def _bury(self, n: int, under: str) -> None:
         """Supersede the grain of a step by the newer one that is stored."""
-        writer, old = self.writer, self.stands[n]
+        writer, old = self.writer, self.stored[n]
         try:
             digest = bytes.fromhex(address_of(writer, seq_of(writer, bytes.fromhex(under))))
             blob = writer.get(digest)
@@ -466,13 +466,13 @@ class _ImportTransaction:
             if at in outcome.refused:
                 self.found[n] = RecordOutcome(error=outcome.refused[at])
             elif i == self.places[n][-1]:
-                self.stands[n] = outcome.digests[at]
+                self.stored[n] = outcome.digests[at]
 
     def _tell(self, n: int, step: ImportStep) -> None:
         """Store how often the grains of a step were read, and when their retention ends."""
         writer = self.writer
-        if step.reads is not None and n in self.stands:
-            key = SEQUENCE.pack(seq_of(writer, self.stands[n]))
+        if step.reads is not None and n in self.stored:
+            key = SEQUENCE.pack(seq_of(writer, self.stored[n]))
             count, last = counter_of(writer.row(COUNTERS, key))
             reads, at = step.reads
             latest = max(last or 0, at or 0)
@@ -494,7 +494,7 @@ class _ImportTransaction:
             if step.vector is None or n in self.found:
                 continue
             model, data = step.vector
-            digest = self.stands[n] if step.about is None else bytes.fromhex(step.about)
+            digest = self.stored[n] if step.about is None else bytes.fromhex(step.about)
             try:
                 seq = seq_of(writer, digest)
                 sealer = sealer_of(writer, seq)

@@ -25,7 +25,6 @@ from omsgrain.durable import file_path, successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 from omsgrain.store.arrow import (
     NEEDED,
-    RowChoice,
     arrow,
     batches,
     chosen,
@@ -242,7 +241,7 @@ class Parquet(StorePart):
         asked = chosen(columns, counts=False)
         form = schema(asked)
         _, rules, leavers = export_plan(context, filters, purpose)
-        pages = pages_of(context, filters, leavers, RowChoice.of(asked, unsealed))
+        pages = pages_of(context, filters, leavers, asked, unsealed)
         written = write_file(path, form, batches(pages, asked))
         note_export(context, written.grains, purpose, rules, leavers)
         return replace(written, withheld=dict(leavers.withheld))

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from omsgrain import policy
 from omsgrain.errors import KeyMissingError, RangeError
 from omsgrain.grain import Grain
-from omsgrain.policy.reach import Scope
 from omsgrain.query.graph import naming
 from omsgrain.query.history import members
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import GrainStatus, unpack
+from omsgrain.storage.records import unpack
 from omsgrain.storage.tables import GUARDS, HOLDS, LINEAGES, SEQUENCE, STATES
 from omsgrain.store.context import destroyed
 
@@ -176,7 +175,9 @@ class PolicyContext:
             yield grain.address
 
     def successors(self, address: str) -> tuple[str, ...]:
-        return self.state(address).successors
+        seq = self._seq(address)
+        row = None if seq is None else self._reader.row(STATES, SEQUENCE.pack(seq))
+        return unpack(row).successors
 
     def guards(self, address: str) -> Iterator[str]:
         seq = self._seq(address)
@@ -193,15 +194,6 @@ class PolicyContext:
         seq = self._seq(address)
         found = () if seq is None else signatures.signers(self._reader, seq)
         return tuple(sorted({*found, *self._signed.get(address, ())}))
-
-    def has_policy(self, scope: Scope | None = None) -> bool:
-        return True
-
-    def state(self, address: str) -> GrainStatus:
-        seq = self._seq(address)
-        return (
-            GrainStatus() if seq is None else unpack(self._reader.row(STATES, SEQUENCE.pack(seq)))
-        )
 
     def _seq(self, address: str) -> int | None:
         return self._reader.find([bytes.fromhex(address)])[0]

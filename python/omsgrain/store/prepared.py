@@ -73,18 +73,6 @@ class Sealed(NamedTuple):
     blind: BlindEntry
 
 
-class Consents(NamedTuple):
-    """The consents among some grains.
-
-    Attributes:
-        given: their addresses, by both names of encrypted ones.
-        withdrawn: by the addresses of consents, those of the grains that withdraw them.
-    """
-
-    given: set[str]
-    withdrawn: dict[str, set[str]]
-
-
 @dataclass(slots=True)
 class PreparedGrains:
     """Grains on their way into a store: encoded or verified, and sealed where it has keys.
@@ -103,7 +91,8 @@ class PreparedGrains:
         generation: of the keys that they were sealed with.
         erased: positions of those that were erased before, and for which no key was made.
         refused: of those that came sealed, by position: why what a key of here opens is refused.
-        consents: the consents among them, once a rule has asked for them.
+        consents: once a rule has asked: the addresses of the consents among them, by both names
+            of encrypted ones; and by addresses of consents, the grains that withdraw them.
     """
 
     pairs: list[Pair]
@@ -118,7 +107,7 @@ class PreparedGrains:
     generation: int = 0
     erased: frozenset[int] = frozenset()
     refused: dict[int, OmsError] = field(default_factory=dict)
-    consents: Consents | None = None
+    consents: tuple[set[str], dict[str, set[str]]] | None = None
 
     def plain(self, i: int) -> bytes:
         """The digest of the grain before it was sealed."""
@@ -154,22 +143,13 @@ class PreparedGrains:
         return whole
 
 
-class VerifiedBlobs(NamedTuple):
-    """The outcomes for some blobs, by their places.
+def verify(
+    given: dict[int, bytes], resolver: Resolver | None
+) -> tuple[dict[int, Pair], dict[int, Signature], dict[int, OmsError]]:
+    """Verify blobs in full, and the signatures of those in envelopes.
 
-    Attributes:
-        pairs: those that are good.
-        signatures: of those that came in an envelope.
-        errors: why the others are refused.
+    Returns the good blobs, the signatures, and why the others are refused, by place.
     """
-
-    pairs: dict[int, Pair]
-    signatures: dict[int, Signature]
-    errors: dict[int, OmsError]
-
-
-def verify(given: dict[int, bytes], resolver: Resolver | None) -> VerifiedBlobs:
-    """Verify blobs in full, and the signatures of those in envelopes."""
     signatures: dict[int, Signature] = {}
     wrong: dict[int, OmsError] = {}
     blobs = dict(given)
@@ -201,7 +181,7 @@ def verify(given: dict[int, bytes], resolver: Resolver | None) -> VerifiedBlobs:
         if place not in wrong:
             own = place in signatures or place not in known
             pairs[place] = (sha256(blob).digest() if own else known[place], blob)
-    return VerifiedBlobs(pairs, {p: s for p, s in signatures.items() if p in pairs}, wrong)
+    return pairs, {place: one for place, one in signatures.items() if place in pairs}, wrong
 
 
 def _sealed_error(blob: bytes) -> OmsError | None:

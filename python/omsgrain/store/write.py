@@ -44,9 +44,7 @@ from omsgrain.storage.tables import META, SEALED
 from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings, seq_of, stored_digest
 from omsgrain.store.prepared import (
-    Consents,
     KeysMovedError,
-    Pair,
     Placed,
     PreparedGrains,
     known,
@@ -138,22 +136,22 @@ def _mixed(items: Sequence[Item], first: int, resolver: Resolver | None) -> Prep
         else:
             blobs[place] = blob
     batch = encode_many(fields.values(), errors="collect")  # type: ignore[arg-type]
-    verified = prepared.verify(blobs, resolver)
+    verified, signatures, wrong = prepared.verify(blobs, resolver)
     at = list(fields)
-    found: dict[int, Pair] = dict(verified.pairs)
+    found = dict(verified)
     for index, digest, blob in zip(batch.indices, batch.digests, batch.blobs, strict=True):
         found[at[index]] = (digest, blob)
     places = sorted(found)
     position = {place: n for n, place in enumerate(places)}
-    errors = {at[bad.index]: bad.error for bad in batch.errors} | verified.errors
+    errors = {at[bad.index]: bad.error for bad in batch.errors} | wrong
     return PreparedGrains(
         [found[place] for place in places],
         places,
         len(items),
         [ItemError(first + place, None, error) for place, error in errors.items()],
         [ItemWarning(first + at[note.index], None, note.message) for note in batch.warnings],
-        whole={position[place] for place in verified.pairs},
-        signatures={position[place]: one for place, one in verified.signatures.items()},
+        whole={position[place] for place in verified},
+        signatures={position[place]: one for place, one in signatures.items()},
     )
 
 
@@ -381,18 +379,19 @@ def check_basis(writer: Writer, settings: Settings, given: PreparedGrains, grain
         consent.check_basis(writer, grain, *given.consents)
 
 
-def _consents(given: PreparedGrains) -> Consents:
+def _consents(given: PreparedGrains) -> tuple[set[str], dict[str, set[str]]]:
     """The consents among some grains, and what withdraws one."""
-    found = Consents(set(), {})
+    consents: set[str] = set()
+    withdrawn: dict[str, set[str]] = {}
     for i, (digest, blob) in enumerate(given.pairs):
         if blob[2] != _CONSENT:
             continue
         grain, plain = grain_of(given, i), given.plain(i).hex()
         if grain.get("is_withdrawal") is False:
-            found.given.update((digest.hex(), plain))
+            consents.update((digest.hex(), plain))
         elif prior := grain.get("prior_consent"):
-            found.withdrawn.setdefault(prior, set()).add(plain)
-    return found
+            withdrawn.setdefault(prior, set()).add(plain)
+    return consents, withdrawn
 
 
 T = TypeVar("T")
@@ -544,8 +543,7 @@ def put_many(
         else:
             report = _put_part(context, given, report, False, allow_erased)
     if held:
-        joined = PreparedGrains.joined(held)
-        report = _put_part(context, joined, report, True, allow_erased)
+        report = _put_part(context, PreparedGrains.joined(held), report, True, allow_erased)
     report.errors.sort(key=lambda item: item.index)
     return report
 

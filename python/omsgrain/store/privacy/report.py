@@ -219,19 +219,13 @@ class SubjectReport:
 
     def grains(self) -> Iterator[Reported]:
         """Iterate over the grains in storage order, page by page."""
-        for one, _ in self._pages(with_bytes=False):
-            yield one
-
-    def _pages(self, *, with_bytes: bool) -> Iterator[tuple[Reported, tuple[bytes, ...]]]:
         for start in range(0, len(self._seqs), _PAGE):
-            page: list[tuple[Reported, tuple[bytes, ...]]] = []
+            page: list[Reported] = []
             with self._store.read() as reader:
                 for seq in self._seqs[start : start + _PAGE]:
                     grain = reader.grain(seq)
-                    if grain is None or grain.sealed:  # erased meanwhile
-                        continue
-                    one = reported(reader, seq, grain, self._identities)
-                    page.append((one, one.as_bytes() if with_bytes else ()))
+                    if grain is not None and not grain.sealed:  # not erased meanwhile
+                        page.append(reported(reader, seq, grain, self._identities))
             yield from page
 
     def to_dict(self) -> dict[str, Any]:
@@ -295,7 +289,7 @@ class SubjectReport:
         for one in self.grains():
             if state := export_filter.manifest_entry(one.state):
                 states[_core.address(one.grain.blob)] = self._named_plainly(state)
-        grains = (blob for _, blobs in self._pages(with_bytes=True) for blob in blobs)
+        grains = (blob for one in self.grains() for blob in one.as_bytes())
         return container.write(
             path, grains, manifest=states, codec=codec, seekable=seekable, check=False
         )
