@@ -308,7 +308,6 @@ def redact_record(
     *,
     keep: Keep = (),
     detectors: Sequence[Detector] = DEFAULT,
-    embeddings: Collection[str] = EMBEDDINGS,
 ) -> RedactedRecord:
     """Redact every string of a record, and remove its embeddings if anything changed.
 
@@ -316,9 +315,8 @@ def redact_record(
         record: the record.
         keep: pointers to leave unchanged.
         detectors: the detectors to use.
-        embeddings: names of members with vectors.
     """
-    vectors = [name for name in embeddings if name in record]
+    vectors = [name for name in EMBEDDINGS if name in record]
     rest = {name: value for name, value in record.items() if name not in vectors}
     found = redact_value(rest, detectors, keep=keep)
     flags = Flags(found.pii, found.secrets, tuple(found.redacted_fields))
@@ -340,18 +338,11 @@ class RecordScan(NamedTuple):
     counts: dict[str, int]
 
 
-def scan_records(
-    records: Iterable[tuple[dict[str, Any], Keep]], detectors: Sequence[Detector] = DEFAULT
-) -> RecordScan:
-    """Count findings in records without changing them.
-
-    Args:
-        records: the records, each with its pointers to leave out.
-        detectors: the detectors to use.
-    """
+def scan_records(records: Iterable[tuple[dict[str, Any], Keep]]) -> RecordScan:
+    """Count findings in records, each with its pointers to leave out, without changing them."""
     flags, counts = Flags(), Counter[str]()
     for record, keep in records:
-        found = redact_record(record, keep=keep, detectors=detectors)
+        found = redact_record(record, keep=keep)
         flags |= found.flags
         for several in (*found.redactions.values(), *found.keys.values()):
             counts.update(one["type"] for one in several)

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import msgpack
 
 from omsgrain.errors import IntegrityError, NotFoundError, number_found
-from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import REVIEWS, SEQUENCE
 from omsgrain.store.context import StorePart
 
@@ -44,15 +44,6 @@ def add(writer: Writer, review: Review) -> None:
     writer.set_row(REVIEWS, SEQUENCE.pack(number), msgpack.packb(row))
 
 
-def reviews(reader: Reader) -> Iterator[Review]:
-    for key, row in reader.rows(REVIEWS):
-        try:
-            found = Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
-        except (struct.error, ValueError, TypeError, msgpack.UnpackException):
-            raise IntegrityError("the row of a review is damaged") from None
-        yield found
-
-
 def is_about(row: bytes, addresses: Collection[str]) -> bool:
     """Whether a row, even a damaged one, names one of the grains."""
     try:
@@ -60,13 +51,6 @@ def is_about(row: bytes, addresses: Collection[str]) -> bool:
         return review.get("address") in addresses or review.get("by") in addresses
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
         return any(address.encode() in row for address in addresses)
-
-
-def reviewed(writer: Writer, number: int) -> None:
-    key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
-    if key is None or writer.row(REVIEWS, key) is None:
-        raise NotFoundError("no pending review has this number", found=number_found(number))
-    writer.set_row(REVIEWS, key, None)
 
 
 class Reviews(StorePart):
@@ -81,7 +65,16 @@ class Reviews(StorePart):
             IntegrityError: a row is damaged.
         """
         with self._context.storage.read() as reader:
-            return iter(list(reviews(reader)))
+            rows = list(reader.rows(REVIEWS))
+        try:
+            return iter(
+                [
+                    Review(SEQUENCE.unpack(key)[0], **msgpack.unpackb(row, use_list=False))
+                    for key, row in rows
+                ]
+            )
+        except (struct.error, ValueError, TypeError, msgpack.UnpackException):
+            raise IntegrityError("the row of a review is damaged") from None
 
     def resolve(self, number: int) -> None:
         """Mark a review as done.
@@ -93,9 +86,14 @@ class Reviews(StorePart):
             NotFoundError: no pending review has this number.
         """
         context = self._context
+        key = SEQUENCE.pack(number) if type(number) is int and 0 <= number < 1 << 64 else None
 
         def work(writer: Writer) -> None:
-            reviewed(writer, number)
+            if key is None or writer.row(REVIEWS, key) is None:
+                raise NotFoundError(
+                    "no pending review has this number", found=number_found(number)
+                )
+            writer.set_row(REVIEWS, key, None)
             context.note(writer, "policy", [], reason_code="reviewed", details={"review": number})
 
         context.storage.write(work)

@@ -10,7 +10,7 @@ custom     your own detectors
 
 from __future__ import annotations
 
-from omsgrain.privacy.detectors.base import Detector, KeyAware
+from omsgrain.privacy.detectors.base import Detector
 from omsgrain.privacy.detectors.custom import PatternDetector, pattern_detector
 from omsgrain.privacy.detectors.numbers import Cards, Ibans, SocialSecurityNumbers
 from omsgrain.privacy.detectors.personal import Emails, IpAddresses, Phones
@@ -27,7 +27,6 @@ from omsgrain.privacy.detectors.secrets import (
 __all__ = [
     "DEFAULT",
     "Detector",
-    "KeyAware",
     "PatternDetector",
     "detectors_of",
     "pattern_detector",

@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from html import unescape
 from html.entities import html5
 from importlib import import_module
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 from omsgrain.errors import UnsupportedError, packages_of
 
@@ -24,6 +24,9 @@ HOLE = "\0"
 
 class Detector(Protocol):
     """Finds one type of thing in a text.
+
+    A detector can also have ``find_under(key, text)``. It yields findings that depend on the key
+    of the object whose value the text is, in addition to ``find``.
 
     Attributes:
         type: the name in the marker, such as ``email``: a-z and _, at most 32 characters.
@@ -44,20 +47,6 @@ class Detector(Protocol):
                 full-width letters of any script are ASCII, and redacted text is a hole. If needed,
                 a second view has no invisible characters, and has HTML entities and compatibility
                 forms as plain letters.
-        """
-        ...
-
-
-@runtime_checkable
-class KeyAware(Detector, Protocol):
-    """A detector that also uses the key of the object whose value the text is."""
-
-    def find_under(self, key: str, text: str) -> Spans:
-        """Yield findings that depend on the key, in addition to ``find``.
-
-        Args:
-            key: the key.
-            text: the text, as for ``find``.
         """
         ...
 

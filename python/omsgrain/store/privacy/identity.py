@@ -85,15 +85,6 @@ class Identities:
         """Iterate over the sorted names."""
         return iter(sorted(self._names))
 
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def __eq__(self, other: object) -> bool:
-        return self._names == other._names if isinstance(other, Identities) else NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self._names)
-
     def __repr__(self) -> str:
         """Return only the number of names, because logs must not contain them."""
         return f"<Identities {len(self._names)}>"
