@@ -44,22 +44,11 @@ def inspect(
     grains: int = GRAINS,
     advance: Callable[[int], None] = lambda done: None,
 ) -> dict[str, Any]:
-    """Read all grains of a store or a file, and verify them.
+    """Read and verify a store or a file, and return the content of its page as JSON-ready values.
 
-    Args:
-        source: A store; or a file: a container, envelopes in a row, or one blob, which may be
-            damaged.
-        opening: Opens the store, read-only; by default without keys.
-        resolver: Finds the keys of the signers in a file.
-        grains: How many of the newest are explained.
-        advance: Called with the number of grains read since the last call.
-
-    Returns:
-        The content of the page, as JSON-ready values.
-
-    Raises:
-        UnsupportedError: The source is none of these.
-        StoreError: It does not exist (NotFoundError), or cannot be read.
+    A file is a container, envelopes in a row, or one blob, and may be damaged. ``opening`` opens
+    the store, read-only; by default without keys. The newest ``grains`` are explained.
+    ``advance`` is called with the number of grains read since the last call.
     """
     location = location_of(source)
     if isinstance(location, DirectoryLocation) and location.path.is_file():

@@ -57,15 +57,8 @@ class HeaderPart:
 class FieldPart:
     """One entry of the payload.
 
-    Attributes:
-        name: The full name.
-        key: The key in the payload.
-        offset: Where the entry begins in the blob (of a compressed one, after decompression).
-        value_offset: Where its value begins.
-        end: Where it ends.
-        kind: The encoding of the value.
-        value: The value as JSON can represent it; None if it could not be read.
-        note: An explanation of the value; for a time, its text.
+    The offsets are in the blob; of a compressed one, after decompression. ``value`` is None if it
+    could not be read. ``note`` explains it; for a time, it is its text.
     """
 
     name: str
@@ -82,12 +75,8 @@ class FieldPart:
 class Explanation:
     """A blob explained.
 
-    Attributes:
-        address: The content address of these bytes.
-        blob: The bytes; a compressed blob is decompressed, if its payload could be read.
-        size: The length of the stored blob.
-        type: The 1.2 name, or None if the payload could not be read.
-        error: Why strict reading refuses the blob; only lenient explaining returns one.
+    ``blob`` is decompressed, if its payload could be read; ``size`` is that of the stored blob.
+    ``type`` is None if the payload could not be read. Only lenient explaining has an ``error``.
     """
 
     address: str

@@ -181,12 +181,8 @@ class UserGrains:
     def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
         """Return what else contains the text of deleted grains, and the ids that end with them.
 
-        Args:
-            grains: Grains of the user.
-
-        Returns:
-            The addresses of their parts, except parts of remaining versions, and of duplicates
-            without another version; and all their ids.
+        The first are the addresses of their parts, except parts of remaining versions, and of
+        duplicates without another version.
         """
         going = {grain.address for grain in grains}
         sources = [source for grain in grains if (source := Source.of(grain)) is not None]

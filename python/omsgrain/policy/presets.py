@@ -189,16 +189,7 @@ def _raise_first(errors: Iterator[OmsError]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """A rule in words.
-
-    Attributes:
-        id: its name, as in ``rule`` of errors.
-        kind: ``encrypt``, ``require``, ``forbid``, ``keep``, ``expire``, ``export``, ``review``.
-        about: the grains that it applies to.
-        asks: what it requires.
-        reason: why.
-        source: the legal or other source.
-    """
+    """A rule in words: its id, as in ``rule`` of errors, its kind, and what it is about."""
 
     id: str
     kind: str

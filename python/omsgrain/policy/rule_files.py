@@ -168,13 +168,7 @@ _NO_VALUES: Values = ()
 
 @dataclass(frozen=True, slots=True)
 class RuleFile:
-    """The content of a rule file.
-
-    Attributes:
-        name: the name of the preset; ids of its rules begin with it.
-        title: its title.
-        rules: the rules, by kind and then in file order.
-    """
+    """The content of a rule file; ids of its rules begin with its name."""
 
     name: str
     title: str

@@ -20,14 +20,10 @@ being found, so passes repeat until nothing is found."""
 
 
 class Span(NamedTuple):
-    """Overlapping findings as one span.
+    """Overlapping findings as one span of code points.
 
-    Attributes:
-        start: its first code point.
-        end: the code point after its last.
-        types: the types found, in the order of the detectors.
-        secret: whether one of them grants access.
-        personal: whether one of them is about a person.
+    ``types`` are in the order of the detectors. ``secret``: one of them grants access;
+    ``personal``: one of them is about a person.
     """
 
     start: int
@@ -40,13 +36,7 @@ class Span(NamedTuple):
 def spans(
     text: str, detectors: Sequence[Detector] = DEFAULT, key: str | None = None
 ) -> list[Span]:
-    """Return secrets and personal data in a text; `in_bytes` converts places to UTF-8.
-
-    Args:
-        text: the text.
-        detectors: the detectors to use.
-        key: the key whose value the text is, if it comes from an object.
-    """
+    """Return secrets and personal data in a text; ``key`` is the key whose value the text is."""
     if key is not None:
         key = folded_key(key)
     left = text.replace(HOLE, _UNSEEN)
@@ -87,12 +77,7 @@ def _with_holes(text: str, found: list[tuple[int, int, int]]) -> str:
 
 
 def in_bytes(text: str, found: Iterable[Span]) -> list[tuple[int, int]]:
-    """Return the places of spans as byte ranges in UTF-8, from left to right.
-
-    Args:
-        text: the text.
-        found: its spans.
-    """
+    """Return the places of spans as byte ranges in UTF-8, from left to right."""
     if text.isascii():
         return [(span.start, span.end) for span in found]
     places = []

@@ -327,12 +327,7 @@ def redact_record(
 
 
 class RecordScan(NamedTuple):
-    """Findings in records that were not redacted.
-
-    Attributes:
-        flags: the flags for a document; no field is redacted.
-        counts: number of findings by type.
-    """
+    """Findings in records that were not redacted: the flags for a document, and counts by type."""
 
     flags: Flags
     counts: dict[str, int]

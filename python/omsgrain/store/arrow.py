@@ -179,13 +179,8 @@ Fields = Mapping[str, Any]
 class ArrowPage:
     """Some grains of a store, in the order of their sequence numbers.
 
-    Attributes:
-        seqs: their sequence numbers.
-        addresses: their addresses.
-        blobs: their bytes as stored.
-        envelopes: the envelopes of signed grains, by number.
-        states: what became of grains that were changed or read, by number.
-        opened: encrypted grains that a key opened, by number.
+    By number: the envelopes of signed grains; the states of those that were changed or read; and
+    encrypted grains that a key opened.
     """
 
     seqs: list[int] = field(default_factory=list)

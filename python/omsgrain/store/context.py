@@ -88,12 +88,7 @@ class Settings:
 
 
 class Context:
-    """The storage, settings and search indexes that a store's verbs and parts work with.
-
-    Args:
-        storage: the storage backend.
-        settings: how the store behaves.
-    """
+    """The storage, settings and search indexes that a store's verbs and parts work with."""
 
     __slots__ = (
         "_indexes",

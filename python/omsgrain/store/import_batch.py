@@ -120,12 +120,7 @@ DONE: Final = RecordOutcome()
 
 
 class Recorded(NamedTuple):
-    """The outcomes of some steps.
-
-    Attributes:
-        outcomes: one for each step.
-        seq: the last sequence number after them; None if nothing was done.
-    """
+    """The outcome of each step; the last sequence number after them, None if nothing was done."""
 
     outcomes: list[RecordOutcome]
     seq: int | None

@@ -262,14 +262,7 @@ def is_sync_file(files: Sequence[str | os.PathLike[str]]) -> bool:
 
 
 class Arrival:
-    """Writes the grains of a file and merges the states that it claims.
-
-    Args:
-        context: the context of the store.
-        stop: raise the first refusal.
-        allow_erased: also store grains that were erased before.
-        trusted: believe the file that grains were verified.
-    """
+    """Writes the grains of a file and merges the states that it claims."""
 
     def __init__(
         self, context: Context, *, stop: bool, allow_erased: bool, trusted: bool = False

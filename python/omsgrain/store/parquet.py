@@ -114,12 +114,9 @@ def _groups(batches: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 class ParquetRows(NamedTuple):
-    """Rows of a file.
+    """Rows of a file: the blob or the envelopes of each, and the claimed states.
 
-    Attributes:
-        grains: what to put for each row: its blob, or its envelopes.
-        states: the states that the file claims, where they are not the default.
-        wrong: rows whose blob does not match, by position.
+    ``wrong`` are the rows whose blob does not match, by position.
     """
 
     grains: list[list[bytes]]

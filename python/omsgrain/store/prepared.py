@@ -60,13 +60,7 @@ class KeysMovedError(Exception):
 
 
 class Sealed(NamedTuple):
-    """A grain before it was encrypted.
-
-    Attributes:
-        plain: its blob, as the holder of the key sees it.
-        keys: of its user.
-        blind: what is stored beside it.
-    """
+    """A grain before it was encrypted, its user's keys, and what is stored beside it."""
 
     plain: bytes
     keys: UserKeys

@@ -202,9 +202,6 @@ def check_keys(reader: Reader) -> None:
     """Refuse a store with encrypted grains that was opened without keys.
 
     Without keys it is not known to whom those grains belong.
-
-    Raises:
-        KeyMissingError: it is such a store.
     """
     if isinstance(reader, DecryptingReader):
         return

@@ -55,12 +55,9 @@ class Claim:
 class Merged:
     """The result of merging claims.
 
-    Attributes:
-        stored: how many grains were stored by superseding.
-        taken: how many claims changed something.
-        refused: claims that a policy denied, or whose grain has too many signatures.
-        waiting: claims about a grain that the store does not have.
-        unproven: how many signatures have an unresolvable DID.
+    ``stored`` counts grains that were stored by superseding, ``taken`` claims that changed
+    something, ``unproven`` signatures with an unresolvable DID. ``waiting``: the store does not
+    have the grain.
     """
 
     stored: int

@@ -179,12 +179,10 @@ def _sign(
 
 
 class _Stored(NamedTuple):
-    """A grain to sign.
+    """A grain to sign, decrypted if possible, and the bytes to sign.
 
-    Attributes:
-        grain: the grain, decrypted if possible.
-        blob: the bytes to sign: the stored blob, or the encrypted one inside.
-        keys: the user's keys if the signature belongs inside the encryption.
+    These are the stored blob, or the encrypted one inside. With ``keys``, the signature belongs
+    inside the encryption.
     """
 
     grain: Grain
