@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import omsgrain as og
 from omsgrain import container
 from omsgrain.container.layout import MAGIC
+from omsgrain.container.read import blob_of
 from omsgrain.crypto.cose import envelopes
 from omsgrain.errors import OmsError, UnsupportedError
 from omsgrain.grain import bare, stored_grain
@@ -81,20 +82,11 @@ def _blobs(path: Path, start: bytes, links: list[tuple[str, str]]) -> Iterator[b
             for old, state in held.manifest.items():
                 if isinstance(new := state.get("superseded_by"), str) and len(links) < _LINKS:
                     links.append((old, new))
-            yield from (_unwrapped(data) for data in held)
+            yield from (blob_of(data) for data in held)
     elif start[:1] == ENVELOPE_BYTE:
-        yield from (_unwrapped(data) for data in envelopes(path.read_bytes()))
+        yield from (blob_of(data) for data in envelopes(path.read_bytes()))
     else:
         yield start
-
-
-def _unwrapped(data: bytes) -> bytes:
-    """Return the blob in an envelope; verification has checked the signature."""
-    if data[:1] != ENVELOPE_BYTE:
-        return data
-    from omsgrain.crypto import cose
-
-    return cose.read(data).payload or b""
 
 
 def _readable(blob: bytes) -> og.Grain | None:

@@ -174,7 +174,7 @@ class _TreeWalk:
             if self._kept(task.pointer):
                 pass
             elif isinstance(new, str):
-                new = self._text(new, task.new_pointer, self._found, task.key)
+                new = self._text(new, task)
             elif isinstance(new, dict):
                 new = {}
                 tasks += reversed(self._members(task, new))
@@ -215,12 +215,12 @@ class _TreeWalk:
         self._note(found)
         return name
 
-    def _text(self, text: str, at: str, into: dict[str, list[Redaction]], key: str | None) -> str:
-        found = spans(text, self._detectors, key)
+    def _text(self, text: str, task: _Task) -> str:
+        found = spans(text, self._detectors, task.key)
         if not found:
             return text
         redacted = _replaced(text, found)
-        into[at] = redacted.redactions
+        self._found[task.new_pointer] = redacted.redactions
         self._note(found)
         return redacted.text
 

@@ -42,7 +42,7 @@ from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, address_of, context_of, seq_of
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.source_index import SourceSnapshot, open_sources
-from omsgrain.store.vectors import sealer_of
+from omsgrain.store.vectors import add_vector
 from omsgrain.store.write import (
     admit,
     let_back,
@@ -482,8 +482,6 @@ class _ImportTransaction:
                     )
 
     def _vectors(self, steps: Mapping[int, ImportStep]) -> None:
-        from omsgrain.search import vectors
-
         writer, given = self.writer, []
         for n, step in steps.items():
             if step.vector is None or n in self.found:
@@ -491,10 +489,7 @@ class _ImportTransaction:
             model, data = step.vector
             digest = self.stored[n] if step.about is None else bytes.fromhex(step.about)
             try:
-                seq = seq_of(writer, digest)
-                sealer = sealer_of(writer, seq)
-                seal = None if sealer is None else sealer.seal_vector
-                vectors.add(writer, seq, data, model, seal)
+                add_vector(writer, digest, data, model)
                 given.append(digest)
             except NotFoundError:  # of what was there: nothing else was to be done with it
                 self.found[n] = RecordOutcome(moved=True)

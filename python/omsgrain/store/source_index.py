@@ -18,6 +18,7 @@ from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query.walk import origins as names_of
+from omsgrain.search.vectors import pack
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader
@@ -26,7 +27,7 @@ from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
 from omsgrain.storage.tombstones import KEY_RECORD
 from omsgrain.store import source_tombstones
 from omsgrain.store.context import Context
-from omsgrain.store.vectors import sealer_of
+from omsgrain.store.vectors import vectors_at
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
@@ -158,15 +159,9 @@ class SourceSnapshot:
 
     def vector(self, address: str, model: str) -> bytes | None:
         """Return the vector of a grain under a model: float32, little-endian."""
-        from omsgrain.search import vectors
-
         (seq,) = self._reader.find([_core.parse_address(address)])
-        if seq is None:
-            return None
-        sealer = sealer_of(self._reader, seq)
-        unseal = None if sealer is None else sealer.unseal_vector
-        found = vectors.vectors_of(self._reader, seq, unseal).get(model)
-        return None if found is None else vectors.pack(found)
+        found = None if seq is None else vectors_at(self._reader, seq).get(model)
+        return None if found is None else pack(found)
 
     def part(self, address: str) -> Grain:
         """Return a grain of the user that another one names."""

@@ -57,10 +57,8 @@ class Vectors(StorePart):
         def work(writer: Writer) -> None:
             changed = []
             for digest, vector in given:
-                before, seq = writer.last_seq(), seq_of(writer, digest)
-                sealer = sealer_of(writer, seq)
-                seal = None if sealer is None else sealer.seal_vector
-                vectors.add(writer, seq, vector, model, seal)
+                before = writer.last_seq()
+                add_vector(writer, digest, vector, model)
                 if writer.last_seq() > before:
                     changed.append(stored_digest(writer, digest))
             if changed:
@@ -81,15 +79,26 @@ class Vectors(StorePart):
         """
         digest = _core.parse_address(address)
         with self._context.storage.read() as reader:
-            seq = seq_of(reader, digest)
-            sealer = sealer_of(reader, seq)
-            unseal = None if sealer is None else sealer.unseal_vector
-            return dict(vectors.vectors_of(reader, seq, unseal))
+            return vectors_at(reader, seq_of(reader, digest))
 
     def models(self) -> list[Model]:
         """Return the models whose vectors are stored, with their dimensions."""
         with self._context.storage.read() as reader:
             return vectors.models(reader)
+
+
+def add_vector(writer: Writer, digest: bytes, vector: Vector, model: str) -> None:
+    """Store a vector for a grain, encrypted if the grain is."""
+    seq = seq_of(writer, digest)
+    sealer = sealer_of(writer, seq)
+    vectors.add(writer, seq, vector, model, None if sealer is None else sealer.seal_vector)
+
+
+def vectors_at(reader: Reader, seq: int) -> dict[str, Sequence[float]]:
+    """Return the vectors of a grain by model name, decrypted."""
+    sealer = sealer_of(reader, seq)
+    unseal = None if sealer is None else sealer.unseal_vector
+    return dict(vectors.vectors_of(reader, seq, unseal))
 
 
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:
