@@ -184,7 +184,7 @@ class RecordImport(ABC, Generic[R, P]):
 
     @abstractmethod
     def steps(self, plans: list[P]) -> dict[int, ImportStep]:
-        """The steps for the store, by the number of the plan."""
+        """Return the steps for the store, by the number of the plan."""
 
     def planned(self, bad: set[int], seq: int | None) -> None:
         """Note what the store refused, by the number of the plan."""
@@ -237,7 +237,7 @@ class RecordImport(ABC, Generic[R, P]):
 
 
 def refusal(outcome: RecordOutcome) -> tuple[Literal["erased", "refused"], str] | None:
-    """Why the store refused a record, and the error code; None if it did not."""
+    """Return why the store refused a record, and the error code; None if it did not."""
     if outcome.error is None:
         return None
     erased = isinstance(outcome.error, ErasedError)
@@ -252,7 +252,7 @@ def check_batch_size(size: int) -> None:
 
 
 def batches(records: Iterable[R], size: int, weight: Callable[[R], int]) -> Iterator[list[R]]:
-    """Records by batches that are neither too long nor too heavy."""
+    """Split records into batches that are neither too long nor too heavy."""
     batch: list[R] = []
     weighs = 0
     for one in records:

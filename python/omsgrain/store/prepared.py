@@ -77,14 +77,14 @@ class PreparedGrains:
         count: how many items were given.
         errors: the refusals of the other items, by their places.
         warnings: what is allowed but looks like a mistake.
-        whole: those that came as bytes, and are to come back byte for byte, by position.
-        signatures: of those that are signed, by position. That of a grain which came in an
-            envelope and was sealed is over what is inside.
-        clear: the pairs before any was sealed; None before ``seal``.
-        sealed: of those that were sealed here, by position.
-        generation: of the keys that they were sealed with.
-        erased: positions of those that were erased before, and for which no key was made.
-        refused: of those that came sealed, by position: why what a key of here opens is refused.
+        whole: positions of those given as bytes, which ``get`` must return byte for byte.
+        signatures: of signed grains, by position. If an enveloped grain was encrypted, its
+            signature covers the blob inside.
+        clear: the pairs before encryption; None before ``seal``.
+        sealed: of grains that were encrypted here, by position.
+        generation: of the keys that encrypted them.
+        erased: positions of erased grains, for which no key was made.
+        refused: why grains that arrived encrypted and can be decrypted are refused, by position.
         consents: once a rule has asked: the addresses of the consents among them, by both names
             of encrypted ones; and by addresses of consents, the grains that withdraw them.
     """
@@ -104,11 +104,11 @@ class PreparedGrains:
     consents: tuple[set[str], dict[str, set[str]]] | None = None
 
     def plain(self, i: int) -> bytes:
-        """The digest of the grain before it was sealed."""
+        """Return the digest of a grain before encryption."""
         return self.sealed[i].blind.digest if i in self.sealed else self.pairs[i][0]
 
     def only(self, which: Sequence[int]) -> PreparedGrains:
-        """Some of them, in this order."""
+        """Return some of them, in this order."""
         signed, sealed = self.signatures, self.sealed
         return PreparedGrains(
             [self.pairs[i] for i in which],
@@ -121,7 +121,7 @@ class PreparedGrains:
 
     @classmethod
     def joined(cls, parts: Sequence[PreparedGrains]) -> PreparedGrains:
-        """Several as one; none of them is sealed yet."""
+        """Join several that are not encrypted yet."""
         if len(parts) == 1:
             return parts[0]
         whole = cls([])
@@ -279,9 +279,9 @@ def seal(
 
 
 def _adopt(ring: KeyRing, given: PreparedGrains, resolver: Resolver | None) -> None:
-    """Open what comes sealed with a key of this ring, so that it can be found again.
+    """Decrypt grains that arrive encrypted with a key of this ring, so that queries find them.
 
-    The signature of a grain that was sealed in its envelope is found in there.
+    If the grain was encrypted in its envelope, the signature is inside.
     """
     sealed = [i for i, (_, blob) in enumerate(given.pairs) if blob[1] & ENCRYPTED_BIT]
     if not sealed:
@@ -311,7 +311,7 @@ def _adopt(ring: KeyRing, given: PreparedGrains, resolver: Resolver | None) -> N
 
 
 def _owners(settings: Settings, blobs: Sequence[bytes]) -> dict[int, str]:
-    """Under whose key each is sealed, by position."""
+    """Return under whose key each grain is encrypted, by position."""
     owners: dict[int, str] = {}
     preset = settings.preset
     for i, user_id in enumerate(_core.user_ids(list(blobs))):
@@ -369,7 +369,7 @@ class Placed(NamedTuple):
 
 
 def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[Placed]:
-    """Put grains of which some are sealed or signed, with their blind rows and signatures."""
+    """Put grains of which some are encrypted or signed, with their blind rows and signatures."""
     pairs = given.pairs
     below: Writer = getattr(writer, "inner", writer)
     first = _firsts(given, which)
@@ -399,7 +399,7 @@ def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[P
 
 
 def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
-    """The address under which a grain that was sealed now is in the store already."""
+    """Return the address under which the store has a grain that was encrypted now."""
     sealed = given.sealed.get(i)
     if sealed is None:
         return None
@@ -413,7 +413,7 @@ def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
 
 
 def _known(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> dict[int, bytes | None]:
-    """The same of many; nearly always none is there, and one question tells so."""
+    """Do the same for many; nearly always one look-up shows that the store has none of them."""
     names = [one.blind.number + one.blind.plain for i in which if (one := given.sealed.get(i))]
     below: Writer = getattr(writer, "inner", writer)
     if writer.some_rows(PLAIN, names):
@@ -427,7 +427,7 @@ def _known(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> dict[
 def _unread(
     writer: Writer, given: PreparedGrains, which: Sequence[int], news: dict[int, bool]
 ) -> list[tuple[int, int]]:
-    """Those that came encrypted before, when the store lacked the key that opens them now."""
+    """Return those that arrived encrypted before, when the store lacked their key."""
     met = [i for i in which if i in given.sealed and not news[i]]
     below: Writer = getattr(writer, "inner", writer)
     seqs = below.find([given.pairs[i][0] for i in met])
@@ -436,7 +436,7 @@ def _unread(
 
 
 def _firsts(given: PreparedGrains, which: Sequence[int]) -> dict[int, int]:
-    """For each the first that is the same: one grain sealed twice has two addresses."""
+    """Return the first of equal grains for each: encrypted twice, a grain has two addresses."""
     firsts: dict[bytes, int] = {}
     found = {}
     for i in which:
@@ -447,7 +447,7 @@ def _firsts(given: PreparedGrains, which: Sequence[int]) -> dict[int, int]:
 
 
 def _add_rows(writer: Writer, given: PreparedGrains, fresh: list[tuple[int, int]]) -> None:
-    """Write the rows of sealed grains, by their positions and numbers."""
+    """Write the blind rows of encrypted grains, given by positions and sequence numbers."""
     ours = [(seq, given.pairs[i][0], given.sealed[i]) for i, seq in fresh if i in given.sealed]
     if not ours:
         return

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Put grains into a store: encode or verify them, ask whether they may come in, write their rows.
+"""Put grains into a store: encode or verify them, check the rules, write their rows.
 
 A dict is encoded; a blob or a grain is verified in full: canonical form, schema, address. A grain
-that claims to supersede another is refused, since only ``supersede`` may do that, and so is a view
-of a grain of which parts are hidden, and a record of a sync, which would make the exports of its
-store look like files of a sync.
+that claims to supersede another is refused, because only ``supersede`` may do that. Views with
+hidden parts are refused too, and records of a sync: an export with one looks like a sync file.
 
     put              one grain; ``put_many`` many
     prepare          items become ``PreparedGrains``, on all cores
-    write_grains     seals them where the store has keys, and runs the transaction
-    put_admitted     in it: admission, rows, an entry of the audit trail
+    write_grains     encrypts them if the store has keys, and runs the transaction
+    put_admitted     in it: rules, rows, an entry of the audit trail
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ _DEFAULTS = options()
 def prepare_one(
     item: Item, *, replacing: bool = False, resolver: Resolver | None = None
 ) -> PreparedGrains:
-    """Encode or verify one item; ``replacing``: it may say that it supersedes another grain."""
+    """Encode or verify one item; ``replacing``: it may claim to supersede another grain."""
     blob = None if type(item) is dict else _blob_of(item)
     if blob is None:
         blob = _core.encode_plain(item)  # type: ignore[arg-type]  # None for what is no dict
@@ -92,7 +91,7 @@ def prepare(
 ) -> Iterator[PreparedGrains]:
     """Encode or verify many items, ``size`` at a time, on all cores.
 
-    The good grains of a ``GrainBatch`` come from the core, so only their claims are looked at.
+    The core made the good grains of a ``GrainBatch``, so only their claims are checked.
     """
     first = 0
     if isinstance(items, GrainBatch):
@@ -213,14 +212,14 @@ def admit(
 
 
 def _asked(settings: Settings, given: PreparedGrains) -> Sequence[int]:
-    """The grains that a rule of the store may refuse, by position; without rules goals only."""
+    """Return the positions of the grains that a rule may refuse; without rules, of goals."""
     if settings.preset is None and not settings.delegation and settings.require is None:
         return [i for i, (_, blob) in enumerate(given.pairs) if blob[2] == _GOAL]
     return range(len(given.pairs))
 
 
 def address_of_same(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
-    """The address under which a grain is in the store already, sealed or not."""
+    """Return the address under which the store has a grain already, encrypted or not."""
     below: Writer = getattr(writer, "inner", writer)
     digest = given.pairs[i][0]
     if below.find([digest])[0] is not None:
@@ -229,20 +228,20 @@ def address_of_same(writer: Writer, given: PreparedGrains, i: int) -> bytes | No
 
 
 def grain_of(given: PreparedGrains, i: int) -> Grain:
-    """A grain as the holder of the keys sees it, under the address that it will have."""
+    """Return a grain as the holder of the keys sees it, under the address that it will have."""
     digest, blob = given.pairs[i]
     return stored_grain(given.sealed[i].plain if i in given.sealed else blob, digest.hex())
 
 
 def let_back(writer: Writer, given: PreparedGrains, refused: Container[int] = ()) -> None:
-    """Let records be what they were before they were erased, for they come in again."""
+    """Remove the tombstones of records that are stored again."""
     source_tombstones.lift(
         writer, (blob for i, blob in enumerate(_plain(given)) if i not in refused)
     )
 
 
 def erased(writer: Writer, given: PreparedGrains) -> dict[int, OmsError]:
-    """Those that were erased before, by position, each with its refusal."""
+    """Return the grains that were erased before, by position, each with its refusal."""
     if not given.erased and writer.row(META, tombstones.KEY_RECORD) is None:
         return {}  # nothing was ever erased here
     digests = [given.plain(i) for i in range(len(given.pairs))]
@@ -254,7 +253,7 @@ def erased(writer: Writer, given: PreparedGrains) -> dict[int, OmsError]:
 
 
 def _plain(given: PreparedGrains) -> Iterator[bytes]:
-    """The blobs as they were before they were sealed."""
+    """Return the blobs as they were before encryption."""
     for i, (_, blob) in enumerate(given.pairs):
         yield given.sealed[i].plain if i in given.sealed else blob
 
@@ -268,7 +267,7 @@ def was_erased() -> ErasedError:
 def refuse(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool = False
 ) -> None:
-    """Refuse what no transaction may take, whoever asks."""
+    """Refuse grains that no transaction may store."""
     for _, error in sorted(_refused(writer, settings, given, allow_erased).items()):
         raise error
 
@@ -282,10 +281,10 @@ def _refused(
 
 
 def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> dict[int, OmsError]:
-    """Return why new grains of users may not be stored in the clear, by position.
+    """Return why new grains of users may not be stored in plain text, by position.
 
-    A store that has sealed grains was opened with keys before. Opened without, it must not store a
-    user's next grain in the clear unless somebody said so.
+    A store with encrypted grains was opened with keys before. Without keys, it must not store a
+    user's next grain in plain text unless ``plain`` allows it.
     """
     if settings.keys is not None or settings.plain or not given.pairs or not _has_sealed(writer):
         return {}
@@ -307,10 +306,10 @@ def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> d
 
 
 def _has_sealed(writer: Writer) -> bool:
-    """Tell whether the store has ever sealed a grain with keys of its own.
+    """Return whether the store has ever encrypted a grain with its own keys.
 
-    A grain that came encrypted does not count, so no peer can close a store by sending one.
-    The answer is kept in a record, which costs no round trip where the store is on a server.
+    A grain that arrived encrypted does not count, so no peer can close a store by sending one.
+    The answer is kept in a record, which costs no round trip to a server.
     """
     known = writer.row(META, blind_index.SEALS_RECORD)
     if known is None:  # a store of before there was this record
@@ -323,9 +322,9 @@ def _has_sealed(writer: Writer) -> bool:
 def _needed_by(
     given: PreparedGrains, i: int, places: dict[str, int], refused: Container[int]
 ) -> dict[str, Grain]:
-    """The earlier grains of the batch that a goal names, which the store does not have yet.
+    """Return the earlier grains of the batch that a goal names and the store lacks.
 
-    ``places`` is where the batch has each address; it is filled when a goal first needs it.
+    ``places`` gives the position of each address in the batch; the first goal fills it.
     """
     if len(given.pairs) == 1 or given.pairs[i][1][2] != _GOAL:
         return {}
@@ -368,7 +367,7 @@ def _rules(
 
 
 def check_basis(writer: Writer, settings: Settings, given: PreparedGrains, grain: Grain) -> None:
-    """Refuse a grain whose consent was withdrawn, or is none, where a preset asks for a basis."""
+    """Refuse a grain without a valid consent, if a preset requires a processing basis."""
     if settings.preset is None or "processing_basis" not in grain:
         return
     from omsgrain.store.privacy import consent
@@ -380,7 +379,7 @@ def check_basis(writer: Writer, settings: Settings, given: PreparedGrains, grain
 
 
 def _consents(given: PreparedGrains) -> tuple[set[str], dict[str, set[str]]]:
-    """The consents among some grains, and what withdraws one."""
+    """Return the consents among some grains, and the grains that withdraw each consent."""
     consents: set[str] = set()
     withdrawn: dict[str, set[str]] = {}
     for i, (digest, blob) in enumerate(given.pairs):
@@ -407,9 +406,9 @@ def write_grains(
     *,
     allow_erased: bool = False,
 ) -> T:
-    """Seal grains where the store has keys, then run ``work`` in a transaction to put them.
+    """Encrypt grains if the store has keys, then run ``work`` in a transaction to put them.
 
-    Both happen again if keys were destroyed in between: ``admit`` and ``refuse`` look for that.
+    Both are repeated if keys were destroyed in between; ``admit`` and ``refuse`` check that.
     """
     if context.storage.readonly:  # before a key is made for nothing
         raise StoreError("the store is open for reading only")
@@ -424,7 +423,7 @@ def write_grains(
 
 
 def _erased(context: Context, given: PreparedGrains, allow_erased: bool) -> set[int]:
-    """Positions of what was erased before; asked here only to make no key for it."""
+    """Return the positions of erased grains, so that no key is made for them."""
     if allow_erased or not given.pairs:
         return set()
     with context.inner.read() as reader:
@@ -432,7 +431,7 @@ def _erased(context: Context, given: PreparedGrains, allow_erased: bool) -> set[
 
 
 def refuse_moved(settings: Settings, given: PreparedGrains) -> None:
-    """Refuse in a transaction what was sealed with keys that may be destroyed by now."""
+    """Refuse grains whose keys may be destroyed by now."""
     if given.sealed and settings.keys is not None:
         if settings.keys.generation != given.generation:
             raise KeysMovedError
@@ -586,7 +585,7 @@ def put_admitted(
     allow_erased: bool,
     actor: str | None = None,
 ) -> PutOutcome:
-    """Put what is admitted, and note it."""
+    """Put the grains that no rule refuses, and note it in the audit trail."""
     pairs = given.pairs
     refused, reviews = admit(writer, context.settings, given, allow_erased)
     if not (refused or reviews or given.sealed or given.signatures):
@@ -616,7 +615,7 @@ def put_admitted(
 
 
 def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[Placed]:
-    """Put grains, those of some positions; what became of each, in that order."""
+    """Put the grains at some positions; returns an outcome for each, in that order."""
     if given.sealed or given.signatures:
         return prepared.place(writer, given, which)
     pairs = given.pairs
