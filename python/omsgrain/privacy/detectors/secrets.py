@@ -278,7 +278,7 @@ PROVIDERS = (
     # OpenAI, Anthropic, OpenRouter, DeepSeek and others. One part must be long: "sk-learn" is no
     # key.
     _row(
-        "OpenAI, Anthropic and alike",
+        "OpenAI, Anthropic and similar",
         "sk-",
         rf"(?:{_WORD}{{1,15}}[_-]){{0,12}}{_WORD}{{16,}}{_URL}*",
     ),
