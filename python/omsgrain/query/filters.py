@@ -71,7 +71,6 @@ class Conditions(NamedTuple):
 
     @property
     def which(self) -> Which:
-        """The grains to look among."""
         if self.status == "retracted" and self.known_at is None:
             return "past"
         if self.current is None or self.known_at is not None:

@@ -82,7 +82,6 @@ def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
 
 
 def _cut(name: str, places: Places, spans: list[Span]) -> Snippet:
-    """Return the part of the text with the most different words."""
     text = places.text
     marks = [
         (start, min(end, start + WIDTH))

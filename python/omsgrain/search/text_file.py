@@ -292,7 +292,6 @@ class Handle:
         return self._db is not None or (self._path is not None and self._path.exists())
 
     def check(self) -> None:
-        """Refuse a closed handle, or one from before a fork."""
         see_open(self._closed, self._process)
 
     def read(self, work: Callable[[Connection], T]) -> T:

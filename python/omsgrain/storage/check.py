@@ -459,7 +459,6 @@ class BlobCheck(Pass):
     def _missing(
         self, key: bytes, places: list[bytes], past: set[bytes]
     ) -> Iterator[CheckProblem]:
-        """Yield the grains without a row under a key."""
         for place in places:
             which: Which = "past" if place[12:] in past else "current"
             if not self.reader.has_term(key, place, which):

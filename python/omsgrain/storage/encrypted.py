@@ -52,8 +52,6 @@ _KEY = NUMBER + TOKEN
 
 
 class DecryptingReader(Reader):
-    """A snapshot in which encrypted grains are decrypted."""
-
     def __init__(
         self,
         inner: Reader,
@@ -313,8 +311,6 @@ class DecryptingReader(Reader):
 
 
 class EncryptingWriter(DecryptingReader):
-    """A write transaction in which encrypted grains are decrypted."""
-
     inner: Writer
 
     def __init__(self, inner: Writer, ring: KeyRing) -> None:
@@ -366,8 +362,6 @@ T = TypeVar("T")
 
 
 class EncryptedStorage:
-    """A ``Storage`` whose encrypted grains are decrypted."""
-
     def __init__(self, inner: Storage, ring: KeyRing) -> None:
         self.inner = inner
         self.ring = ring

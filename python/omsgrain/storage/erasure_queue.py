@@ -56,7 +56,6 @@ def add(writer: Writer, deadline: int, what: Mapping[str, Any]) -> bytes:
 
 
 def due(reader: Reader, until: int | None = None) -> Iterator[QueuedErasure]:
-    """Iterate over the entries by rising deadlines."""
     for key, row in reader.rows(DUE):
         found = _read(key, row)
         if until is not None and found.deadline > until:

@@ -215,7 +215,6 @@ def is_token(text: str) -> bool:
 
 
 def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -> None:
-    """Refuse a tenant or namespaces that do not fit the scopes."""
     if syncs and tenant is not None:
         expected = "namespaces, or the whole store"
         raise SchemaError("a sync token has no tenant", field="/tenant", expected=expected)

@@ -247,7 +247,6 @@ def _worth(grains: int, count: int) -> float:
 
 
 def _sum(asked: Iterable[PhraseQuery]) -> str:
-    """Return SQL for the total weight of phrases in a row."""
     long = f"{_K1} * ({1 - _B} + {_B} * size / %(average)s::float8)"
     parts = [
         f"%({one.name}_worth)s::float8 * {one.name} * {_K1 + 1} / ({one.name} + {long})"

@@ -179,7 +179,6 @@ class PostgresGraphs:
         return _VectorProgress() if row is None else _VectorProgress(row[0], bytes(row[1]))
 
     def _feed(self, reader: Reader) -> None:
-        """Add to the table what is new in the store."""
         found = reader.last_row(EVENTS)
         if found is not None:
             last = _VectorProgress(SEQUENCE.unpack(found[0])[0], found[1])
@@ -211,8 +210,6 @@ class PostgresGraphs:
 
 
 class _Compared:
-    """All vectors of a model, compared by the server."""
-
     def __init__(
         self, sessions: Sessions, store_id: int, model: Model, count: int, schema: str
     ) -> None:

@@ -242,7 +242,7 @@ class CommitQueue:
     @contextmanager
     def exclusive(self) -> Iterator[None]:
         """Keep the other threads from committing for the length of a ``with`` block."""
-        member = PendingWrite(_nothing, True, ())
+        member = PendingWrite(lambda writer: None, True, ())
         try:
             self._join(member)
             self._leader = threading.get_ident()
@@ -252,10 +252,6 @@ class CommitQueue:
             if member.leads:
                 self._leader = None
             self.queue.leave(member)
-
-
-def _nothing(_: object) -> None:
-    """The work of a thread that only wants the turn."""
 
 
 try:

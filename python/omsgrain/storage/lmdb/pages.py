@@ -43,7 +43,6 @@ class _Broken(Exception):
 
 
 def broken_pages(fd: int, page_size: int, commit: int) -> str | None:
-    """Walk all pages of a commit whose snapshot is held open."""
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, main, last in _metas(data, page_size, commit):
             try:

@@ -256,7 +256,6 @@ class Database:
             connection.close()
 
     def check_open(self) -> None:
-        """Refuse use after ``close``, and in a forked child."""
         see_open(self.closed, self._owner)
 
     def begin(self, *statements: Statement) -> tuple[Wire, list[list[Row]]]:

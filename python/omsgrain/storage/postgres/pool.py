@@ -133,7 +133,6 @@ def byteas(items: Sequence[bytes]) -> Array:
 
 
 def alike(items: Sequence[bytes], size: int) -> Array:
-    """Make an array of byte strings of one size."""
     if not items:
         return byteas(())
     start = _SIZE.pack(size)
@@ -141,7 +140,6 @@ def alike(items: Sequence[bytes], size: int) -> Array:
 
 
 def repeated(items: Iterable[tuple[bytes, int]]) -> Array:
-    """Make an array of byte strings that are each repeated."""
     parts, count = [], 0
     for item, times in items:
         parts.append((_SIZE.pack(len(item)) + item) * times)

@@ -123,7 +123,6 @@ class PostgresReader(Reader):
         return [(seq, blob) for seq, _, blob in self.rows_from(after, grains, size)]
 
     def rows_from(self, after: int, grains: int, size: int) -> list[Row]:
-        """Return the next numbers, addresses and blobs."""
         return self.all(sql.PAGE, after, grains, size) if after < sql.BEYOND else []
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
@@ -215,7 +214,6 @@ class PostgresReader(Reader):
         limit: int,
         along: ExpectedPlaces,
     ) -> list[bytes]:
-        """Read places, with the announced answers."""
         blobs = along.blobs(limit)
         text = sql.places(which, newest, len(along.terms), along.states, blobs)
         rows = self.all(text, key, after, limit, *along.terms)

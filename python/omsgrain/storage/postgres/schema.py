@@ -335,7 +335,6 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
 
 
 def _older(database: Database, found: int) -> StoreError:
-    """Make the error for a role that may not upgrade a database."""
     what = "is not a store yet: open it once for writing"
     if found:
         what = (

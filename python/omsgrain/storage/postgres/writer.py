@@ -143,7 +143,6 @@ class PostgresWriter(PostgresReader):
         return sql.SET_HEAD, (self.store_id, *self.head, commits)
 
     def without_timeout(self) -> None:
-        """Lift the statement timeout for this transaction."""
         self.ask(("SET LOCAL statement_timeout = 0", ()))
 
     def learn(self) -> None:
