@@ -207,8 +207,9 @@ class Walk:
         self._walked_term, self._others = walked, others
         # the filters that no index answers, tested on each grain that is left
         self.tested = asked.tested
-        long = any(key.startswith(LONG_NAMESPACE) for key in self._keys)
-        if asked.prefix is not None and (long or not walked.prefix):
+        if asked.prefix is not None and (
+            not walked.prefix or any(key.startswith(LONG_NAMESPACE) for key in self._keys)
+        ):
             # Compared where its list is not walked, or lists of other namespaces are.
             self.tested = ("namespace", *asked.tested)
         self._unsure: dict[str, Any] = {}
