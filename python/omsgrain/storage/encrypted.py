@@ -32,7 +32,6 @@ from omsgrain.storage.base import (
     CompactReport,
     Reader,
     RebuildReport,
-    Sidecar,
     Storage,
     StoreStats,
     Which,
@@ -365,18 +364,9 @@ class EncryptedStorage:
     def __init__(self, inner: Storage, ring: KeyRing) -> None:
         self.inner = inner
         self.ring = ring
-
-    @property
-    def sidecar(self) -> Sidecar:
-        return self.inner.sidecar
-
-    @property
-    def name(self) -> str:
-        return self.inner.name
-
-    @property
-    def readonly(self) -> bool:
-        return self.inner.readonly
+        self.name = inner.name
+        self.readonly = inner.readonly
+        self.sidecar = inner.sidecar
 
     @contextmanager
     def read(self) -> Iterator[Reader]:

@@ -124,7 +124,9 @@ class LmdbStorage:
         budget: Budget | None = None,
     ) -> None:
         self.path = file_path(path)
-        self._readonly = readonly
+        self.name = str(self.path)
+        self.readonly = readonly
+        self.sidecar = Sidecar(folder=self.path)
         self._closed = False
         self._next_flush = 0
         self._env = acquire(
@@ -139,18 +141,6 @@ class LmdbStorage:
             self._closed = True
             self._let_go()
             raise
-
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
-    @property
-    def readonly(self) -> bool:
-        return self._readonly
-
-    @property
-    def sidecar(self) -> Sidecar:
-        return Sidecar(folder=self.path)
 
     def read(self) -> AbstractContextManager[LmdbReader]:
         """Open a snapshot. Never write while you hold one: a growing file would wait for it."""
@@ -217,7 +207,7 @@ class LmdbStorage:
 
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
-        if not (self._closed or self._readonly):
+        if not (self._closed or self.readonly):
             # So that the next process need not read the tail again. Nothing depends on it.
             with suppress(OmsError):
                 self.flush()
@@ -231,6 +221,6 @@ class LmdbStorage:
 
     def _writable(self) -> Environment:
         env = self._open_env()
-        if self._readonly:
+        if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
         return env

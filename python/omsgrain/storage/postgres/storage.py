@@ -200,7 +200,8 @@ class PostgresStorage:
         see_range("partitions", partitions, most=_PARTS)
         self.place = ConnectionTarget.of(url)
         self.tenant = DEFAULT if tenant is None else tenant
-        self._readonly = readonly
+        self.name = self.place.shown
+        self.readonly = readonly
         self._durable = durable
         self._database = Database(
             self.place,
@@ -212,23 +213,12 @@ class PostgresStorage:
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
         self._database.enter(self.store_id)
+        self.sidecar = Sidecar(database=self._database, store_id=self.store_id)
         self._counts = TermCounts()
         watched = self._database.engine.policies and self._database.asked(SECURED_TERMS)
         self._copies = not watched
         self._queue = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
-
-    @property
-    def name(self) -> str:
-        return self.place.shown
-
-    @property
-    def readonly(self) -> bool:
-        return self._readonly
-
-    @property
-    def sidecar(self) -> Sidecar:
-        return Sidecar(database=self._database, store_id=self.store_id)
 
     @contextmanager
     def read(self) -> Iterator[PostgresReader]:
@@ -282,7 +272,7 @@ class PostgresStorage:
 
     def sync(self) -> None:
         self._open()
-        if not (self._durable or self._readonly):
+        if not (self._durable or self.readonly):
             # A synced commit also syncs all commits before it.
             def touch(writer: PostgresWriter) -> None:
                 writer.run("SET LOCAL synchronous_commit = on")
@@ -336,7 +326,7 @@ class PostgresStorage:
 
     def close(self) -> None:
         """Close the connections; open snapshots keep theirs until they end."""
-        if not (self._durable or self._readonly or self._database.closed):
+        if not (self._durable or self.readonly or self._database.closed):
             with suppress(StoreError):
                 self.sync()
         self._let_go()
@@ -347,7 +337,7 @@ class PostgresStorage:
 
     def _writable(self) -> None:
         self._open()
-        if self._readonly:
+        if self.readonly:
             raise StoreError(f"the store at {self.place.shown!r} is open read-only")
 
 
