@@ -445,20 +445,9 @@ class Storage(Protocol):
     After ``close``, and in a forked child, every method except ``close`` raises StoreError.
     """
 
-    @property
-    def name(self) -> str:
-        """A short description of the place of the store."""
-        ...
-
-    @property
-    def readonly(self) -> bool:
-        """Whether ``write`` raises."""
-        ...
-
-    @property
-    def sidecar(self) -> Sidecar:
-        """The place of the text index and the vector graphs."""
-        ...
+    name: str  # a short description of the place of the store
+    readonly: bool  # whether ``write`` raises
+    sidecar: Sidecar  # the place of the text index and the vector graphs
 
     def read(self) -> AbstractContextManager[Reader]:
         """Open a snapshot. Do not write while you hold one: the writer may have to wait for it."""

@@ -383,9 +383,11 @@ class DataFile:
             os.close(self.fd)
 
     def size(self) -> int:
+        """Return the size of the file; ask inside a transaction, so that it stays open."""
         return os.fstat(self.fd).st_size
 
     def map_size(self) -> int:
+        """Return the size of the memory map; ask inside a transaction, so that it stays."""
         return int(self.env.info()["map_size"])
 
     def head(self) -> tuple[int, int]:

@@ -337,14 +337,6 @@ class Environment:
     def written(self) -> None:
         self._idle_flush.written()
 
-    def map_size(self) -> int:
-        """Return the size of the memory map; ask inside a transaction, lest it move meanwhile."""
-        return self.file.map_size()
-
-    def file_size(self) -> int:
-        """Return the size of the data file; ask inside a transaction, lest it be closed."""
-        return self.file.size()
-
     def copy(self, path: Path) -> None:
         """Copy the data file as it is now into a directory; writers may go on.
 
@@ -452,7 +444,7 @@ class Environment:
         with self._map_lock.alone():
             self._check()
             try:
-                size = self.map_size()
+                size = self.file.map_size()
                 size = size + min(size, self.budget.step) if grow else 0  # 0: as the file says
                 self.file.env.set_mapsize(size)
             except (lmdb.Error, OverflowError) as error:

@@ -78,7 +78,7 @@ def compact(env: Environment) -> CompactReport:
     with env.exclusive():
         env.must_be_in_place()
         with env.reading():
-            before, head, model = env.file_size(), env.file.head(), os.fstat(env.file.fd)
+            before, head, model = env.file.size(), env.file.head(), os.fstat(env.file.fd)
         try:
             _write_compacted(env, model.st_mode & 0o777)
             take_after(env.path / PART_DIRECTORY / DATA_FILE, model)
@@ -103,7 +103,7 @@ def _write_compacted(env: Environment, mode: int) -> None:
         os.fsencode(part),
         create=False,  # the directory
         lock=False,  # no other process has it
-        map_size=max(env.map_size(), 2 * env.file_size()),
+        map_size=max(env.file.map_size(), 2 * env.file.size()),
         sync=False,
         mode=mode,
         max_dbs=MAX_TABLES,

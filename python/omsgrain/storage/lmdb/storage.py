@@ -190,13 +190,13 @@ class LmdbStorage:
         env = self._open_env()
         with LmdbSnapshot(env) as reader:
             head = reader.head
-            map_bytes = env.map_size()
+            map_bytes = env.file.map_size()
         return StoreStats(
             grains=head.grains,
             blob_bytes=head.blob_bytes,
             last_seq=head.last_seq,
             watermark=head.watermark,
-            file_bytes=env.file_size(),
+            file_bytes=env.file.size(),
             map_bytes=map_bytes,
             format=FORMAT,
         )
