@@ -43,8 +43,6 @@ class Arrivals:
     A grain belongs to the first entry whose last sequence number reaches its own.
     """
 
-    __slots__ = ("_blobs", "_key", "_next")
-
     def __init__(self, reader: Reader, key: bytes) -> None:
         self._key = key
         self._blobs = _walk(reader)

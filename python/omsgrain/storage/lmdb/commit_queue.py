@@ -100,8 +100,6 @@ class _Queue:
     The first of them leads: its thread commits next. ``_led`` says that there is a leader.
     """
 
-    __slots__ = ("_gathered", "_led", "_lock", "_waiting", "_wanted")
-
     def __init__(self) -> None:
         self._waiting: deque[PendingWrite] = deque()
         self._lock = threading.Lock()
@@ -188,8 +186,6 @@ class CommitQueue:
     often write again at once. So the next leader pauses for as many works as there were threads,
     for at most half the time that the last commit took.
     """
-
-    __slots__ = ("_commit", "_leader", "_pause", "_threads", "queue")
 
     def __init__(self, commit: Callable[[list[PendingWrite]], None]) -> None:
         self._commit = commit
@@ -283,18 +279,6 @@ class WriterLock:
 
     One thread of a process has it at a time, and may take it again inside.
     """
-
-    __slots__ = (
-        "_closed",
-        "_depth",
-        "_fd",
-        "_first",
-        "_guard",
-        "_looked",
-        "_path",
-        "_thread",
-        "patience",
-    )
 
     def __init__(self, path: Path, patience: float) -> None:
         self._path = path
@@ -406,8 +390,6 @@ class SharedLock:
     that was copied and not written to since has no lock file. Then the lock is on the directory,
     which every process locks for a moment when it opens the store.
     """
-
-    __slots__ = ("_count", "_fd", "_guard", "_path", "patience")
 
     def __init__(self, path: Path, patience: float) -> None:
         self._path = path

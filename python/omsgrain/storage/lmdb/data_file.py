@@ -134,8 +134,6 @@ class MapResizeLock:
     need no lock, and a read of one grain would notice what a lock costs.
     """
 
-    __slots__ = ("_changed", "_lock", "marks", "taken")
-
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)

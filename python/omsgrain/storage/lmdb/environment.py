@@ -60,8 +60,6 @@ _NEW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_B
 class HeadFile:
     """The last sequence number and the bytes of all blobs, as the last commit left them."""
 
-    __slots__ = ("_fd", "_lock", "_path")
-
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = None

@@ -78,22 +78,6 @@ class Memtable:
     opened before keep the old one.
     """
 
-    __slots__ = (
-        "_earlier",
-        "_held",
-        "_held_to",
-        "_lock",
-        "_unmade",
-        "_unmade_to",
-        "digests",
-        "filled",
-        "last",
-        "numbers",
-        "rows_to",
-        "tail",
-        "watermark",
-    )
-
     def __init__(self, watermark: int) -> None:
         self.watermark = watermark  # the last sequence number that the index tables cover
         self.last = watermark  # the last sequence number known here

@@ -33,8 +33,6 @@ _SEEN = 1_023  # a mask: the terms of one grain in 1,024 are examined
 class TermCounts:
     """The terms with a row in ``counts``, as far as this process knows."""
 
-    __slots__ = ("keys", "ordinal")
-
     def __init__(self, ordinal: int = 0, keys: frozenset[bytes] = frozenset()) -> None:
         self.ordinal = ordinal  # the ordinal of the last term
         self.keys = keys  # all terms with a row
