@@ -129,8 +129,7 @@ _document_options = options(
     multiple=True,
     metavar="SOURCE",
     help="A DID, or a file of public keys: accept the verification statuses of a .mg FILE that "
-    "this "
-    "key has signed. Repeatable.",
+    "this key has signed. Repeatable.",
 )
 @_bundle_options
 @_document_options
@@ -198,11 +197,22 @@ def import_(
     refuse_given(TABLES if named == "parquet" else CONTAINERS, *_BUNDLE, *document)
     how = {"errors": errors, "allow_erased": allow_erased}
     if named == "parquet":
+        from omsgrain.store import parquet
+
         refuse_given(TABLES, "adapt", "trust_state_from")
-        report = _import_table(store, file, trusted, actor, **how)
+        next(parquet.read_file(file), None)  # it is a table of grains
+        trusted.look(file)
+        with _target(store, actor) as grains:
+            report = grains.parquet.read(file, **how)
     else:
+        from omsgrain import container
+
+        for part in container.parts(file):
+            container.read(part).close()
+            trusted.look(part)
         how |= {"adapt": adapt, "trust_state_from": trust_state_from}
-        report = _import_container(store, file, trusted, actor, **how)
+        with _target(store, actor) as grains:
+            report = grains.import_mg(file, **how)
     _tell_grains(report, as_json)
     refused = [one.error for one in report.errors[:1]] or [error for _, error in report.refused]
     return refused[0].exit_code if refused else 0
@@ -234,29 +244,6 @@ def _target(store: Where, actor: str | None, *, dry_run: bool = False) -> Iterat
         if dry_run and not location_of(store).exists():
             store = Path(stack.enter_context(TemporaryDirectory(prefix="omsgrain-")))
         yield stack.enter_context(open_store(store, actor=actor))
-
-
-def _import_container(
-    store: Where, file: Path, trusted: Trusted, actor: str | None, **options: Any
-) -> ImportReport:
-    from omsgrain import container
-
-    for part in container.parts(file):
-        container.read(part).close()
-        trusted.look(part)
-    with _target(store, actor) as grains:
-        return grains.import_mg(file, **options)
-
-
-def _import_table(
-    store: Where, file: Path, trusted: Trusted, actor: str | None, **options: Any
-) -> ImportReport:
-    from omsgrain.store import parquet
-
-    next(parquet.read_file(file), None)  # it is a table of grains
-    trusted.look(file)
-    with _target(store, actor) as grains:
-        return grains.parquet.read(file, **options)
 
 
 def _tell_grains(report: ImportReport, as_json: bool) -> None:

@@ -243,15 +243,13 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
                 also=names[1:],
                 wave=plan.wave,
                 under=plan.under,
-                reads=self._reads_of(one),
+                reads=self._reads_of(one) if one.kind == "memory" else None,
                 until=None if one.kind == "consent" else self._bound.until,
             )
         return steps
 
     def _reads_of(self, one: Arrived) -> Reads | None:
         document = self._document
-        if one.kind != "memory":
-            return None
         envelope = document.manifest.envelope
         return document.version.reads_of(envelope, one.kept_id, partial(document.record_of, one))
 
@@ -272,7 +270,8 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             self._keeping.note(plan, decision, step)
 
     def report(self, renamed: int) -> MifReport:
-        records = tuple(self._reports[pointer] for pointer in self._order())
+        order = self._document.version.order
+        records = tuple(sorted(self._reports.values(), key=lambda one: order(one.pointer)))
         if renamed and self._terms.keep_document:
             says = "the document is kept with the new ids"
             self._warnings.append(Problem("document_renamed", "", says))
@@ -287,11 +286,6 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
             tuple(self._warnings),
             self._failed,
         )
-
-    def _order(self) -> list[str]:
-        """The keys of all records in the order of the document."""
-        version, reports = self._document.version, self._reports
-        return sorted(reports, key=lambda key: version.order(reports[key].pointer))
 
 
 class DocumentSnapshot:
