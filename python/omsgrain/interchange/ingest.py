@@ -54,29 +54,21 @@ def ingest(
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if format == "auto" else format
     if kind == "blob":
-        most = -1 if head[:1] == ENVELOPE_BYTE else BLOB_LIMIT  # there may be many envelopes
-        yield _blobs(store, head + stream.read(most), errors, options, allow_erased)
+        from omsgrain.crypto.cose import envelopes
+
+        is_signed = head[:1] == ENVELOPE_BYTE
+        data = head + stream.read(-1 if is_signed else BLOB_LIMIT)  # there may be many envelopes
+        if options:
+            text = "bytes are stored as they are; options of encoding do not apply"
+            raise UnsupportedError(text)
+        items = list(envelopes(data)) if is_signed else [data]
+        report = store.put_many(items, errors=errors, allow_erased=allow_erased)
+        rejected = [item.error for item in report.errors]
+        yield IngestStep(len(data), report.stored, report.duplicates, rejected)
         return
     cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
     for lines in cut(stream, head):
         yield _lines(store, lines, errors, options or {}, allow_erased)
-
-
-def _blobs(
-    store: GrainStore,
-    data: bytes,
-    errors: Literal["raise", "collect"],
-    options: object,
-    allow_erased: bool,
-) -> IngestStep:
-    if options:
-        raise UnsupportedError("bytes are stored as they are; options of encoding do not apply")
-    from omsgrain.crypto.cose import envelopes
-
-    items = list(envelopes(data)) if data[:1] == ENVELOPE_BYTE else [data]
-    report = store.put_many(items, errors=errors, allow_erased=allow_erased)
-    rejected = [item.error for item in report.errors]
-    return IngestStep(len(data), report.stored, report.duplicates, rejected)
 
 
 def _lines(

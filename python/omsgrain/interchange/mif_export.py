@@ -105,16 +105,6 @@ class MifOptions(ExportOptions):
         created = grain.get("created_at", 0)
         return self.earliest is None or (created if type(created) is int else 0) >= self.earliest
 
-    def build(self, user_id: str, exported_at: str) -> BuildOptions:
-        """The same for what makes records."""
-        return BuildOptions(
-            self.include_embeddings,
-            self.strict or self.redact_pii,
-            user=user_id,
-            exported_at=exported_at,
-            checksum=False,
-        )
-
 
 def export_document(store: GrainStore, user_id: str, **options: Any) -> tuple[Dump, ExportReport]:
     """Export a user's memory as one document, which is in memory; all else as `export_pieces`."""
@@ -277,7 +267,13 @@ class MifExport(MemoryExport):
 
     def _document(self, redactor: Redactor) -> tuple[Record, list[Loss], Flags | None]:
         """The document, what it cannot hold, and what was found in it."""
-        options = self._asked.build(self._user_id, times.spell(self.now))
+        options = BuildOptions(
+            self._asked.include_embeddings,
+            self._asked.strict or self._asked.redact_pii,
+            user=self._user_id,
+            exported_at=times.spell(self.now),
+            checksum=False,
+        )
         found = self._gathered(options)
         if self._format.vendors and self.foreign:
             found = found._replace(envelope=self._with_foreign(found))
@@ -336,13 +332,13 @@ class MifExport(MemoryExport):
         del document
         arrays = {}
         for pointer, listed in lists.items():
-            arrays[pointer] = JsonTexts(self._each(listed, format.arrays[pointer]))
+            kind = format.arrays[pointer]
+            arrays[pointer] = JsonTexts(
+                format.with_reads(record, kind, self.reads)
+                for page in drained(listed)
+                for record in page
+            )
         return GatheredDocument(envelope, arrays, [*stay, *losses])
-
-    def _each(self, listed: list[Record], kind: str) -> Iterable[Record]:
-        for page in drained(listed):
-            for record in page:
-                yield self._format.with_reads(record, kind, self.reads)
 
     def _with_foreign(self, found: GatheredDocument) -> Record:
         """The envelope with what other systems say of what is in the document."""

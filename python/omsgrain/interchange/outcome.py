@@ -160,6 +160,7 @@ def strategy_of(name: str) -> MifStrategy:
 
 _ALWAYS: Final = ("memory", "entity", "relationship")
 _TAKEN: Final[tuple[Fate, ...]] = ("imported", "renamed")
+_IF_ANY: Final[tuple[Fate, ...]] = ("updated", "older")
 _LEFT: Final[tuple[Fate, ...]] = ("refused", "erased")
 
 
@@ -216,10 +217,9 @@ class MifReport:
         for kind in kinds:
             name = PLURALS.get(kind, kind)
             told[f"{name}_imported"] = self.count(*_TAKEN, kind=kind)
-            if updated := self.count("updated", kind=kind):
-                told[f"{name}_updated"] = updated
-            if older := self.count("older", kind=kind):
-                told[f"{name}_older"] = older
+            for fate in _IF_ANY:
+                if number := self.count(fate, kind=kind):
+                    told[f"{name}_{fate}"] = number
         told["duplicates_skipped"] = self.count("duplicate", "unchanged")
         told["unchanged"] = self.count("unchanged")
         told["renamed"] = self.count("renamed")

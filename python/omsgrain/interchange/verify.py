@@ -183,30 +183,19 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
         return _envelopes(file, address, options)
     what = None if address is not None else sniffed(file)
     if what is not None and what != CONTAINER:
-        return _document(FORMATS[what].check_file(file, options.passphrase))
-    if address is None and signed_files.is_statement(head):
-        return _statement(file, options)
+        checked = FORMATS[what].check_file(file, options.passphrase)
+        failures = [Failure(checked.name, error) for error in checked.errors]
+        return Verified(0 if failures else 1, failures, [], [checked])
     try:
+        if address is None and signed_files.is_statement(head):
+            with file.open("rb") as stream:
+                data = stream.read(signed_files.STATEMENT_LIMIT + 1)
+            signed = signed_files.verify_statement(data, file, options.trust, options.resolver)
+            return Verified(1, [], [] if signed is None else [signed])
         og.verify(one_grain(read_blob(file)), address)
     except OmsError as error:
         return Verified(0, [Failure(str(file), error)])
     return Verified(1, [])
-
-
-def _document(found: DocumentFindings) -> Verified:
-    failures = [Failure(found.name, error) for error in found.errors]
-    return Verified(0 if failures else 1, failures, [], [found])
-
-
-def _statement(file: Path, options: VerifyOptions) -> Verified:
-    """Verify a checkpoint or a certificate: JSON that says who signed it."""
-    try:
-        with file.open("rb") as stream:
-            data = stream.read(signed_files.STATEMENT_LIMIT + 1)
-        signed = signed_files.verify_statement(data, file, options.trust, options.resolver)
-    except OmsError as error:
-        return Verified(0, [Failure(str(file), error)])
-    return Verified(1, [], [] if signed is None else [signed])
 
 
 def _envelopes(file: Path, address: str | None, options: VerifyOptions) -> Verified:
