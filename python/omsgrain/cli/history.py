@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,9 +14,6 @@ from omsgrain.grain import plain
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import gist
 from omsgrain.storage.location import Where
-
-if TYPE_CHECKING:
-    from omsgrain.query.graph import Graph
 
 HISTORY = """
 All versions of a belief:
@@ -90,7 +86,23 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
         walk = grains.graph.descendants if down else grains.graph.provenance
         graph = walk(address, depth=depth)
     if as_json:
-        output.emit(_values(graph))
+        output.emit(
+            {
+                "nodes": [
+                    {
+                        "content_address": node.address,
+                        "depth": node.depth,
+                        "grain": None if node.grain is None else plain(node.grain.to_dict()),
+                    }
+                    for node in graph.nodes
+                ],
+                "links": [
+                    {"derived": link.derived, "source": link.source, "field": link.field}
+                    for link in graph.links
+                ],
+                "complete": graph.complete,
+            }
+        )
         return
     for node in graph.nodes:
         says = "not in this store" if node.grain is None else " ".join(gist(node.grain).split())
@@ -114,21 +126,3 @@ def duplicates(store: Where, as_json: bool) -> None:
             groups, number = groups + 1, number + same.count
             click.echo(f"{same.count} times: {' '.join(same.addresses[:3])}")
     click.echo(f"{number} grains in {groups} groups", err=True)
-
-
-def _values(graph: Graph) -> dict[str, Any]:
-    return {
-        "nodes": [
-            {
-                "content_address": node.address,
-                "depth": node.depth,
-                "grain": None if node.grain is None else plain(node.grain.to_dict()),
-            }
-            for node in graph.nodes
-        ],
-        "links": [
-            {"derived": link.derived, "source": link.source, "field": link.field}
-            for link in graph.links
-        ],
-        "complete": graph.complete,
-    }

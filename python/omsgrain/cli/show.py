@@ -20,7 +20,6 @@ from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
-    from omsgrain import Grain
     from omsgrain.inspect.explain import Explanation
 
 ROW = 16  # bytes per line of the dump
@@ -88,21 +87,17 @@ def get(
         elif as_blob:
             data = grains.get(address).blob
         else:
-            data = _text(grains.get(address), as_json)
+            grain = grains.get(address)
+            if grain.sealed:
+                raise KeyMissingError("the grain is encrypted; give --keys")
+            fields = plain(grain.to_dict())
+            whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
+            text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
+            data = (text + "\n").encode()
     if target is None:
         click.echo(data, nl=False)
         return
     write_new(target, data)
-
-
-def _text(grain: Grain, as_json: bool) -> bytes:
-    """Return the fields of a grain as JSON; indented for a person."""
-    if grain.sealed:
-        raise KeyMissingError("the grain is encrypted; give --keys")
-    fields = plain(grain.to_dict())
-    whole = {"address": grain.address, "grain": fields, "warnings": list(grain.warnings)}
-    text = output.dumps(whole) if as_json else output.dumps(fields, indent=2)
-    return (text + "\n").encode()
 
 
 @click.command(cls=Manual, short_help="Explain a grain byte by byte.", examples=SHOW)

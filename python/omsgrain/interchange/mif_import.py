@@ -407,7 +407,11 @@ def consent(document: ParsedDocument, now: int) -> ConsentBinding:
     if said is None:
         return ConsentBinding()
     if not said.shares:
-        document.records = [_unshared(one) for one in document.records]
+        # A part is exported only with the grain that names it.
+        document.records = [
+            one._replace(grain=make({**one.grain.fields, SHARING: False}))
+            for one in document.records
+        ]
     until = said.expires_at(_made(document, now))
     if until is None:
         return ConsentBinding()
@@ -423,8 +427,3 @@ def _made(document: ParsedDocument, now: int) -> int:
     made = export.get("created_at") if isinstance(export, Mapping) else None
     instant = times.parse(made, floating=True) if isinstance(made, str) else None
     return now if instant is None else instant.millis
-
-
-def _unshared(one: Arrived) -> Arrived:
-    # A part is exported only with the grain that names it.
-    return one._replace(grain=make({**one.grain.fields, SHARING: False}))

@@ -288,7 +288,11 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
         (*read.warnings, *read.dropped),
     )
     if owner != of:
-        document.records = [_owned(document, one) for one in records]
+        document.records = [
+            # A native record is refused later: it carries a grain of another user.
+            one if one.kind == NATIVE else rebuilt(document, one, document.record_of(one))
+            for one in records
+        ]
     return document
 
 
@@ -318,13 +322,6 @@ def rebuilt(document: ParsedDocument, one: Arrived, record: Record, **changed: A
     return one._replace(
         id=name, hash=hash_, grain=built.grain, parts=tuple(built.parts), **changed
     )
-
-
-def _owned(document: ParsedDocument, one: Arrived) -> Arrived:
-    """A record of another user than the document says."""
-    if one.kind == NATIVE:  # refused later: it carries a grain of another user
-        return one
-    return rebuilt(document, one, document.record_of(one))
 
 
 def _one(
