@@ -497,7 +497,12 @@ def due(
     if everything and not run:
         raise click.UsageError("--everything needs --run")
     if not run:
-        entries = _due(store, policy)
+        with open_store(store, readonly=True, policy=policy) as grains:
+            entries = [asdict(entry) for entry in grains.privacy.due()]
+            entries += (
+                {"deadline": None, "kind": "retention", "address": address, "overdue": True}
+                for address in grains.privacy.retention_due()
+            )
         if as_json:
             output.emit(entries)
             return 0
@@ -526,17 +531,6 @@ def due(
     if report.kept:
         return InvalidationDeniedError.exit_code
     return 0 if report.complete else StoreError.exit_code
-
-
-def _due(store: Where, policy: str | None) -> list[dict[str, Any]]:
-    """Return the queued erasures by deadline, then grains past the retention of the preset."""
-    with open_store(store, readonly=True, policy=policy) as grains:
-        queued = [asdict(entry) for entry in grains.privacy.due()]
-        expired: list[dict[str, Any]] = [
-            {"deadline": None, "kind": "retention", "address": address, "overdue": True}
-            for address in grains.privacy.retention_due()
-        ]
-    return queued + expired
 
 
 @click.command(

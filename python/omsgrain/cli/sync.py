@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.sync.local import Notes
     from omsgrain.sync.peer import Peer, Right
-    from omsgrain.sync.run import Direction, Passed, Progress, SyncReport
+    from omsgrain.sync.run import Passed, Progress, SyncReport
 
 TOKEN = "OMSGRAIN_TOKEN"
 RIGHTS = ("all", "grains", "states", "holds", "releases", "restrictions", "erasures")
@@ -175,7 +175,13 @@ def sync(
         notes: Notes = "never" if dry_run else "tried"
         side = _Endpoint(opened, token=_token(token_file), trusted=trusted, notes=notes, **given)
         may = _rights(rights, ends=bool(trust) or not reads)
-        _check_files(reads, writes, direction, bool(namespaces) or full)
+        if (reads and writes) or ((reads or writes) and direction == "pull"):
+            raise UnsupportedError(
+                "a file is either SOURCE or TARGET, and has no --direction pull",
+                expected="STORE FILE, or FILE STORE",
+            )
+        if reads and (namespaces or full):
+            raise UnsupportedError("--namespace and --full do not apply to a file as SOURCE")
         if not writes and (answers is not None or share_keys):
             raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
         if not reads and (trust or trust_state_from):
@@ -274,17 +280,6 @@ class _Endpoint:
             may = EVERYTHING if rights is None else ("give", *rights)
             peer = LocalPeer(store, rights=may, purpose=self.purpose, notes=self.notes, owned=True)
         return self.opened.enter_context(closing(peer))
-
-
-def _check_files(reads: bool, writes: bool, direction: Direction, narrowed: bool) -> None:
-    """Refuse options that do not apply to a file."""
-    if (reads and writes) or ((reads or writes) and direction == "pull"):
-        expected = "STORE FILE, or FILE STORE"
-        raise UnsupportedError(
-            "a file is either SOURCE or TARGET, and has no --direction pull", expected=expected
-        )
-    if reads and narrowed:
-        raise UnsupportedError("--namespace and --full do not apply to a file as SOURCE")
 
 
 def _rights(given: tuple[str, ...], *, ends: bool) -> Any:
