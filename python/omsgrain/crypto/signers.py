@@ -147,13 +147,12 @@ def _point(x: bytes, y: bytes) -> EllipticCurvePublicKey | None:
 
 def _parse_private(data: bytes) -> PrivateKey | None:
     start = data.lstrip()
-    read: Callable[[bytes], PrivateKey | None] = _from_cose
-    if start.startswith(b"-----BEGIN"):
-        read = _from_pem
-    elif start.startswith(b"{"):
-        read = _from_jwk
     try:
-        return read(data)
+        if start.startswith(b"-----BEGIN"):
+            return _from_pem(data)
+        if start.startswith(b"{"):
+            return _from_jwk(data)
+        return from_cose(cbor2.loads(data))
     except BROKEN:
         return None
 
@@ -172,10 +171,6 @@ def _from_jwk(data: bytes) -> PrivateKey | None:
         return None
     key = _private(isinstance(public, Ed25519PublicKey), secret)
     return key if key is not None and key.public_key() == public else None
-
-
-def _from_cose(data: bytes) -> PrivateKey | None:
-    return from_cose(cbor2.loads(data))
 
 
 def from_cose(values: object) -> PrivateKey | None:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from typing import IO, Any
@@ -83,7 +83,7 @@ def _import_lines(call: RequestContext, file: IO[bytes], flag: Flag) -> Response
 
         def text() -> Pieces:
             pieces = opened.enter_context(signature.pieces_of_lines(source))
-            return lambda: _while_alive(pieces(), flag)
+            return lambda: flag.watched(pieces())
 
         done = _check_signature(call, text)
     source.seek(0)
@@ -119,12 +119,6 @@ def _taken(call: RequestContext, source: Any, done: Checked, flag: Flag) -> Resp
         alive=flag.check,
     )
     return as_json(summary.to_dict())
-
-
-def _while_alive(pieces: Iterable[bytes], flag: Flag) -> Iterator[bytes]:
-    for piece in pieces:
-        flag.check()
-        yield piece
 
 
 class _Watched:

@@ -169,7 +169,7 @@ def lines_of(
     headers |= _counts(LOST, report.lost_fields) | _counts(ADDED, report.added_fields)
     if call.given["since"] is not None and asked["since"] is None:
         headers[_IGNORED] = "since"
-    return _watched(pieces, flag), headers
+    return flag.watched(pieces), headers
 
 
 def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
@@ -180,13 +180,6 @@ def _counts(name: str, fields: Counter[str]) -> dict[str, str]:
     if others := fields.total() - sum(shown.values()):
         shown[_OTHER] = shown.get(_OTHER, 0) + others
     return {name: "; ".join(f"{n}, {field}" for field, n in shown.items())} if shown else {}
-
-
-def _watched(pieces: Iterator[bytes], flag: Flag) -> Generator[bytes, None, None]:
-    """Yield the same pieces, until the work must stop."""
-    for piece in pieces:
-        flag.check()
-        yield piece
 
 
 def as_document(pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -15,7 +15,6 @@ from io import BytesIO
 from itertools import islice
 from typing import IO, Any, Final
 
-from starlette.datastructures import Headers
 from starlette.responses import Response
 
 import omsgrain as og
@@ -57,7 +56,8 @@ async def get(call: RequestContext) -> Response:
     def work(_: Flag) -> Response:
         grain = theirs(store, address, tenant)
         etag = {"etag": f'"{address}"'}
-        if _prefers_blob(call.headers):
+        asked = weights(call.headers, "accept")
+        if asked.get(BLOB, 0) > asked.get(JSON, 0):
             return Response(grain.blob, headers=etag, media_type=BLOB)
         value = {
             "content_address": grain.address,
@@ -221,12 +221,6 @@ def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
         code=first.code,
         more={"problems": problems, "total": len(bad)},
     )
-
-
-def _prefers_blob(headers: Headers) -> bool:
-    """Whether the client prefers a blob to JSON."""
-    asked = weights(headers, "accept")
-    return asked.get(BLOB, 0) > asked.get(JSON, 0)
 
 
 _CURRENT = {"true": True, "false": False, "all": None}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -270,6 +270,12 @@ class Flag:
     def check(self) -> None:
         if self._set:
             raise Stopped
+
+    def watched(self, pieces: Iterable[bytes]) -> Generator[bytes, None, None]:
+        """Yield the same pieces, until the work must stop."""
+        for piece in pieces:
+            self.check()
+            yield piece
 
 
 class HttpService:

@@ -28,7 +28,6 @@ from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, META, SEQUENCE, TOM
 from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy import removal
-from omsgrain.store.privacy import removal as retention
 from omsgrain.store.privacy.erasure import RELEASE, SCRUB, ErasureRequest
 from omsgrain.sync import states
 from omsgrain.sync.peer import KEY, Refusal, Tombstone
@@ -234,7 +233,7 @@ def _erase(writer: Writer, store: GrainStore, seqs: Sequence[int]) -> tuple[int,
 
 
 def _is_blind_and_free(reader: Reader, seq: int) -> bool:
-    grain = retention.readable(reader, seq)
+    grain = removal.readable(reader, seq)
     held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
     return grain is not None and grain.sealed and not held
 
@@ -244,14 +243,14 @@ def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str
 
     Only a hold keeps an unreadable grain.
     """
-    grain, settings = retention.readable(reader, seq), context_of(store).settings
+    grain, settings = removal.readable(reader, seq), context_of(store).settings
     if grain is None or grain.sealed:
         held = reader.row(HOLDS, SEQUENCE.pack(seq)) is not None
         return ("hold" if held else None), False
-    kept = retention.refusal(reader, settings, grain, now)
+    kept = removal.refusal(reader, settings, grain, now)
     if kept is not None:
         return kept, False
-    locked = retention.lock(reader, settings, grain, now)
+    locked = removal.lock(reader, settings, grain, now)
     return locked, locked is not None
 
 

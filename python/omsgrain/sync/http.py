@@ -474,7 +474,8 @@ def cut_batch(batch: Batch, size: int) -> tuple[Batch, Batch | None]:
     Only the last part has the feed position. An interrupted sync therefore repeats the batch; the
     grains that it wrote are duplicates then.
     """
-    if _weight(batch) <= size or _things(batch) <= 1:
+    things = len(batch.grains) + len(batch.states) + len(batch.tombstones)
+    if _weight(batch) <= size or things <= 1:
         return batch, None
     early = Batch(batch.store, batch.namespaces, more=True)
     if batch.grains:
@@ -534,10 +535,6 @@ def _about(states: Sequence[GrainState], of: Collection[bytes]) -> tuple[GrainSt
 def _weight(batch: Batch) -> int:
     grains = sum(map(len, batch.grains)) + _LENGTH * len(batch.grains)
     return grains + sum(map(states.weight, batch.states)) + _ABOUT * len(batch.tombstones)
-
-
-def _things(batch: Batch) -> int:
-    return len(batch.grains) + len(batch.states) + len(batch.tombstones)
 
 
 def _fitting(sizes: Sequence[int], size: int) -> int:

@@ -222,7 +222,8 @@ def differing(
         for prefix, there, here in zip(prefixes, theirs, mine, strict=True):
             if there == here or not there.count:
                 continue
-            if there.count <= _FEW or _is_new(there, here):
+            lacks_all = not here.count and there.count <= _LISTED
+            if there.count <= _FEW or lacks_all:
                 few.append((prefix, there.count))
             else:
                 deeper += [prefix + digit for digit in _DIGITS]
@@ -232,11 +233,6 @@ def differing(
             while few and sum(count for _, count in together) + few[-1][1] <= _LISTED:
                 together.append(few.pop())
             yield [prefix for prefix, _ in together]
-
-
-def _is_new(there: Range, here: Range) -> bool:
-    """Whether the receiver has nothing in a range that is short enough to list."""
-    return not here.count and there.count <= _LISTED
 
 
 def lacked(
