@@ -69,7 +69,7 @@ MUTANTS: Final[tuple[Mutant, ...]] = (
     Mutant(
         "sensitivity",
         _READ,
-        reader("less than the tags"),
+        reader("less than the tags|lower sensitivity than the tags"),
         "oms.header",
         "oms.header.sensitivity.lower",
     ),

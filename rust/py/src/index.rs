@@ -235,7 +235,7 @@ pub fn blind<'py>(
     token_keys: Parts<'py>,
 ) -> PyResult<Vec<(Bound<'py, PyBytes>, u64)>> {
     if words.len() != plain.len() || token_keys.len() != plain.len() {
-        return Err(PyValueError::new_err("the numbers of grains, words and keys differ"));
+        return Err(PyValueError::new_err("pass words and a key for each grain"));
     }
     let words = words.iter().map(|words| words.to_str()).collect::<PyResult<Vec<_>>>()?;
     let words: Vec<Vec<&[u8]>> = words.iter().map(|words| split(words)).collect();
