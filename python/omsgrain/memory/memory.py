@@ -292,10 +292,12 @@ def remember(
             parts=tuple(built.parts),
             replaces=None if before is None else before.address,
         )
-        # A forgotten memory may be remembered again.
-        since, again = snapshot.seq, True
         done = import_batch.record(
-            context_of(store), [step], user_id=user_id, since=since, allow_erased=again
+            context_of(store),
+            [step],
+            user_id=user_id,
+            since=snapshot.seq,
+            allow_erased=True,  # a forgotten memory may be remembered again
         )
         (outcome,) = done.outcomes
         if outcome.error is not None:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.grain import Grain
 from omsgrain.policy.reach import (
@@ -24,19 +22,6 @@ _LISTS = ("authorized_namespaces", "authorized_types", "authorized_tools")
 _SCOPE = (*_LISTS, "delegation_depth", "delegation_expiry")
 
 
-class _DelegationStep(NamedTuple):
-    """A grain above the new one, and what is on the path between them.
-
-    Two paths to one grain can differ, and each is checked.
-    """
-
-    address: str
-    below: int
-    """Number of delegations below it."""
-    nearest: str | None
-    """The agent that the nearest of them names."""
-
-
 def check_delegation(
     world: PolicyLookup, new: Grain, now: int, *, supersedes: str | None = None
 ) -> None:
@@ -51,7 +36,9 @@ def check_delegation(
     delegates = _delegates(new)
     about = _is_about(reach, new, supersedes)
     starts = _above(new) if supersedes is None else (supersedes, *_above(new))
-    level = {_DelegationStep(address, int(delegates), _delegate(new)) for address in starts}
+    # A grain above the new one, the number of delegations below it on the path, and the agent that
+    # the nearest of them names. Two paths to one grain can differ, and each is checked.
+    level = {(address, int(delegates), _delegate(new)) for address in starts}
     seen = set(level)
     for _ in range(HOPS):
         found = set()
@@ -69,7 +56,7 @@ def check_delegation(
                     _hands_on(grain, new, below, delegates)
                 below, nearest = below + 1, named
             for above in _above(grain):
-                place = _DelegationStep(above, below, nearest)
+                place = (above, below, nearest)
                 if place not in seen:
                     if len(seen) >= LIMIT:
                         raise too_many()

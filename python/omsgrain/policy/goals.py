@@ -113,7 +113,8 @@ def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
         needed += addresses(old.get("depends_on"))
     for place, goal in enumerate(dict.fromkeys(needed)):
         heads = reach.heads(goal)
-        if not heads or not all(_satisfied(head) for head in heads):
+        done = (is_goal(head) and head.get("goal_state") == "satisfied" for head in heads)
+        if not heads or not all(done):
             raise denied(
                 "a goal can be active only after the goals it depends on are satisfied",
                 "depends_on",
@@ -121,7 +122,3 @@ def dependencies(reach: Reach, new: Grain, old: Grain | None) -> None:
                 expected="satisfied goals",
                 found=f"number {place + 1} is not",
             )
-
-
-def _satisfied(goal: Grain | None) -> bool:
-    return is_goal(goal) and goal.get("goal_state") == "satisfied"

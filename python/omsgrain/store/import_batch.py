@@ -149,14 +149,7 @@ P = TypeVar("P", bound=Planned)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportTerms:
-    """The options of an import.
-
-    Attributes:
-        user_id: the user who gets the memory.
-        allow_erased: whether erased records may be stored again.
-        dry_run: whether nothing is stored.
-        actor: who imports, for the audit trail.
-    """
+    """The options of an import; ``user_id`` is the user who gets the memory."""
 
     user_id: str
     allow_erased: bool
@@ -332,15 +325,9 @@ def note_import(
 class _ImportTransaction:
     """The steps of one transaction.
 
-    Attributes:
-        context: of the store.
-        writer: of the transaction.
-        given: the grains of all steps.
-        places: of each step's grains among them, without refused ones; its own is last.
-        found: the outcomes, by the number of the step; without one, the step is done.
-        actor: for the audit trail.
-        allow_erased: whether erased records may be stored again.
-        stored: the address of a step's grain.
+    ``places`` are those of each step's grains in ``given``, without refused ones; its own is last.
+    ``found`` are the outcomes by the number of the step; without one, the step is done. ``stored``
+    is the address of a step's grain.
     """
 
     context: Context

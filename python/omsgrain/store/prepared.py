@@ -355,11 +355,8 @@ def _seal(
 class Placed(NamedTuple):
     """The outcome for one grain.
 
-    Attributes:
-        digest: the address of the stored grain.
-        new: whether it was not there before.
-        signed: whether it was there, and has a signature more now.
-        refusal: its signature is one too many.
+    ``signed``: the store had it, and it has one signature more now. ``refusal``: that signature is
+    one too many.
     """
 
     digest: bytes

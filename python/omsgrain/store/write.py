@@ -442,12 +442,9 @@ BATCH = 1_000
 
 
 class PutOutcome(NamedTuple):
-    """The outcome of putting some grains.
+    """The address of each grain, and whether it is new.
 
-    Attributes:
-        digests: the address of each.
-        new: of each, whether it was not there before.
-        refused: why some were refused, by position.
+    ``refused`` says why some were refused, by position.
     """
 
     digests: Sequence[bytes]
