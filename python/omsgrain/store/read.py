@@ -203,12 +203,9 @@ class Consumers(StorePart):
 
 
 def _key(name: str) -> bytes:
-    key = (
-        POSITION_PREFIX + name.encode("utf-8", "surrogatepass")
-        if isinstance(name, str)
-        else POSITION_PREFIX
-    )
-    if not len(POSITION_PREFIX) < len(key) <= LONGEST_KEY:
+    text = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else b""
+    key = POSITION_PREFIX + text
+    if not text or len(key) > LONGEST_KEY:
         longest = LONGEST_KEY - len(POSITION_PREFIX)
         raise SchemaError(
             "invalid consumer name", field="/name", expected=f"1 to {longest} bytes of UTF-8"
