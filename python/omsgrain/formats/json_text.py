@@ -295,7 +295,7 @@ def drained(records: list[T], size: int = _PAGE) -> Iterator[list[T]]:
 
 def digest(document: Any) -> str:
     found = sha256()
-    for piece in _written(document, _canonical, _utf16, 0):
+    for piece in _written(document, canonical_text, _utf16, 0):
         found.update(piece)
     return found.hexdigest()
 
@@ -339,7 +339,8 @@ def _pages(values: JsonTexts | list[Any]) -> Iterator[bytes]:
     return (spell(values[at : at + _PAGE])[1:-1] for at in range(0, len(values), _PAGE))
 
 
-def _canonical(value: Any) -> bytes:
+def canonical_text(value: Any) -> bytes:
+    """The canonical text of a value. Spec: RFC 8785."""
     # Escaped, so that a lone surrogate is refused by the core rather than by the encoder.
     return _core.canonical_json(json.dumps(value).encode("ascii"))
 

@@ -20,7 +20,15 @@ from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.check import CHECKSUM, RULES, AimemChecker
 from omsgrain.formats.aimem.fields import ARRAYS, ENVELOPE, FORMAT, LIMITS, AimemLimits, Kind
-from omsgrain.formats.json_text import MARK, kind_of, of_bytes, parse_canonical, refused, spell
+from omsgrain.formats.json_text import (
+    MARK,
+    canonical_text,
+    kind_of,
+    of_bytes,
+    parse_canonical,
+    refused,
+    spell,
+)
 from omsgrain.formats.problems import MOST, DocumentError, Problem, Verdict
 from omsgrain.formats.schema import Problems
 
@@ -81,19 +89,15 @@ def _pieces(envelope: dict[str, Any], array: Callable[[Kind], Iterable[bytes]]) 
     members = {name for name in envelope if name != MEMBER} | set(ARRAYS)
     comma = b"{"
     for name in sorted(members, key=lambda text: text.encode("utf-16-be")):
-        yield comma + _canonical(name) + b":"
+        yield comma + canonical_text(name) + b":"
         comma = b","
         if name not in ARRAYS:
-            yield _canonical(envelope[name])
+            yield canonical_text(envelope[name])
             continue
         yield b"["
         yield from array(ARRAYS[name])
         yield b"]"
     yield b"}"
-
-
-def _canonical(value: Any) -> bytes:
-    return _core.canonical_json(json.dumps(value).encode("ascii"))
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from omsgrain.crypto import cose
 from omsgrain.crypto.cose import issued
 from omsgrain.crypto.signers import Pieces, Signer
 from omsgrain.errors import SignatureError
+from omsgrain.formats import json_text
 from omsgrain.formats.aimem.document import MEMBER, Sum, records
 from omsgrain.formats.aimem.fields import LIMITS, AimemLimits
-from omsgrain.formats.json_text import MARK
 
 HEADER: Final = "AIMEM-Signature"
 
@@ -31,7 +31,7 @@ _BASE64 = re.compile("[A-Za-z0-9_-]*")
 
 def canonical(data: bytes, limits: AimemLimits = LIMITS) -> bytes:
     """The signed bytes of a bundle in one document."""
-    return _core.canonical_json(data.removeprefix(MARK), MEMBER, limits.depth)
+    return _core.canonical_json(data.removeprefix(json_text.MARK), MEMBER, limits.depth)
 
 
 def canonical_of_lines(source: IO[bytes]) -> bytes:
@@ -48,7 +48,7 @@ def pieces_of_lines(source: IO[bytes]) -> Iterator[Pieces]:
     source.seek(start)
     with Sum() as total:
         for kind, record in records(source):
-            total.add(kind, _core.canonical_json(json.dumps(record).encode("ascii")))
+            total.add(kind, json_text.canonical_text(record))
         yield lambda: total.pieces(envelope)
 
 

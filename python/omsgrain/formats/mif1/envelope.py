@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import json
 import os
 import unicodedata
 from typing import Any, Final, NamedTuple
@@ -131,7 +130,7 @@ def _authenticated(envelope: dict[str, Any]) -> bytes | None:
     if envelope[MEMBER].get("aad") is None:
         return None
     inner = {name: value for name, value in envelope[MEMBER].items() if name not in _PARTS}
-    return _core.canonical_json(json.dumps(envelope | {MEMBER: inner}).encode("ascii"))
+    return json_text.canonical_text(envelope | {MEMBER: inner})
 
 
 def _kdf(found: dict[str, Any], given: Kdf | None, limits: Mif1Limits) -> Kdf:

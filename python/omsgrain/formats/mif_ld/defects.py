@@ -255,6 +255,12 @@ def finding(
     )
 
 
+def warning(
+    code: str, way: Way, says: str, value: Any = None, hint: str | None = None
+) -> LintFinding:
+    return finding(code, way, says, value, hint, severity="warning")
+
+
 def place_of(problem: Problem) -> tuple[int, list[tuple[int, str]], str, str]:
     """Return a sort key for a problem: by place, with numbers in numeric order."""
     keys = [(len(key) if key.isdecimal() else 0, key) for key in problem.pointer.split("/")]

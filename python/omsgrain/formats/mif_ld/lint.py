@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld import schema, temporal
-from omsgrain.formats.mif_ld.defects import ENTITIES, RELATIONS, LintFinding, Way, finding
+from omsgrain.formats.mif_ld.defects import ENTITIES, RELATIONS, LintFinding, Way, warning
 from omsgrain.formats.mif_ld.markdown import URN
 from omsgrain.formats.mif_ld.records import LOCAL, Kind, Shape, relations_of
 from omsgrain.formats.records import object_of, objects_at
@@ -44,7 +44,7 @@ def warnings(document: Any, kind: Kind, shape: Shape | None) -> _Warnings:
     if not isinstance(document, dict):
         return
     if "$schema" in document and kind != "ontology":
-        yield _warn("MIF-REF", ("$schema",), "is not followed", document["$schema"])
+        yield warning("MIF-REF", ("$schema",), "is not followed", document["$schema"])
     if kind == "memory":
         yield from _memory(document, shape)
     elif kind == "entity-reference":
@@ -96,7 +96,7 @@ def order(records: Iterable[tuple[_Place, Dated]]) -> Iterator[tuple[_Place, Lin
                 continue
             if _is_after(made[found], one.created):
                 says = "names a memory that is newer than this one"
-                yield place, _warn("MIF-ORDER", ("relationships", at), says, None)
+                yield place, warning("MIF-ORDER", ("relationships", at), says, None)
 
 
 def _page(path: str | None) -> str | None:
@@ -130,18 +130,20 @@ def _names(target: str, file: str | None) -> Iterator[str]:
 
 def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
     if memory.get("@id") == URN:
-        yield _warn("MIF-ID", ("@id",), "has no name after urn:mif:", memory["@id"])
+        yield warning("MIF-ID", ("@id",), "has no name after urn:mif:", memory["@id"])
     content = memory.get("content")
     if isinstance(content, str) and content and not content.strip():
-        yield _warn("MIF-EMPTY", ("content",), "is blank", content)
+        yield warning("MIF-EMPTY", ("content",), "is blank", content)
     both = "memoryType" in memory and "conceptType" in memory
     if both and memory["memoryType"] != memory["conceptType"]:
-        yield _warn("MIF-TYPES", ("memoryType",), "differs from conceptType", memory["memoryType"])
+        yield warning(
+            "MIF-TYPES", ("memoryType",), "differs from conceptType", memory["memoryType"]
+        )
     namespace = memory.get("namespace")
     if isinstance(namespace, str) and namespace.split("/")[0] == LOCAL:
-        yield _warn("MIF-LOCAL", ("namespace",), "is never exported", namespace)
+        yield warning("MIF-LOCAL", ("namespace",), "is never exported", namespace)
     if _is_after(memory.get("created"), memory.get("modified")):
-        yield _warn("MIF-ORDER", ("modified",), "is before created", memory["modified"])
+        yield warning("MIF-ORDER", ("modified",), "is before created", memory["modified"])
     yield from _temporal(object_of(memory, "temporal"), ("temporal",))
     yield from temporal.order(memory)
     yield from _provenance(object_of(memory, "provenance"))
@@ -154,22 +156,22 @@ def _memory(memory: dict[str, Any], shape: Shape | None) -> _Warnings:
         name = one.get("relationshipType")
         if isinstance(name, str) and ":" in name:
             says = f"is not one of {', '.join(RELATIONS)}"
-            yield _warn("MIF-REL", ("relationships", at, "relationshipType"), says, name,
+            yield warning("MIF-REL", ("relationships", at, "relationshipType"), says, name,
                         "Other readers may not know it.")  # fmt: skip
 
 
 def _temporal(temporal: dict[str, Any], way: Way) -> _Warnings:
     start, end = temporal.get("validFrom"), temporal.get("validUntil")
     if _is_after(start, end):
-        yield _warn("MIF-ORDER", (*way, "validUntil"), "is before validFrom", end)
+        yield warning("MIF-ORDER", (*way, "validUntil"), "is before validFrom", end)
     decay = object_of(temporal, "decay")
     for name, value, at in (("ttl", temporal.get("ttl"), way),
                             ("halfLife", decay.get("halfLife"), (*way, "decay"))):  # fmt: skip
         if isinstance(value, str) and value.startswith("P") and not schema.duration(value):
-            yield _warn("MIF-DURATION", (*at, name), "must match format duration", value)
+            yield warning("MIF-DURATION", (*at, name), "must match format duration", value)
     if "currentStrength" in decay and "strength" in decay:
         says = "is another name of currentStrength, which is also present"
-        yield _warn("MIF-STRENGTH", (*way, "decay", "strength"), says, decay["strength"])
+        yield warning("MIF-STRENGTH", (*way, "decay", "strength"), says, decay["strength"])
 
 
 def _provenance(provenance: dict[str, Any]) -> _Warnings:
@@ -181,14 +183,14 @@ def _provenance(provenance: dict[str, Any]) -> _Warnings:
     least, most = RANGES[source]
     if not least <= confidence <= most and 0 <= confidence <= 1:
         says = f"is outside {least:.2f} to {most:.2f}, the range of {source}"
-        yield _warn("MIF-CONFIDENCE", ("provenance", "confidence"), says, confidence)
+        yield warning("MIF-CONFIDENCE", ("provenance", "confidence"), says, confidence)
 
 
 def _entity(entity: dict[str, Any], way: Way) -> _Warnings:
     name = entity.get("entityType")
     if isinstance(name, str) and schema.pattern("^[a-z][a-z0-9-]*$").search(name):
         says = f"is not one of {', '.join(ENTITIES)}"
-        yield _warn("MIF-ENTITY", (*way, "entityType"), says, name,
+        yield warning("MIF-ENTITY", (*way, "entityType"), says, name,
                     "Only the memory's ontology can define it.")  # fmt: skip
 
 
@@ -196,7 +198,7 @@ def _authors(citation: dict[str, Any], way: Way) -> _Warnings:
     author = citation.get("author")
     if author == [] and way:
         says = "must NOT have fewer than 1 items"
-        yield _warn("MIF-EMPTY", (*way, "author"), says, author, "Remove it.")
+        yield warning("MIF-EMPTY", (*way, "author"), says, author, "Remove it.")
     if isinstance(author, dict):
         yield from _entity(author, (*way, "author"))
     for at, one in objects_at(citation, "author"):
@@ -207,18 +209,18 @@ def _version(owner: dict[str, Any], way: Way) -> _Warnings:
     version = owner.get("version")
     if isinstance(version, str) and schema.pattern(r"^\d+\.\d+\.\d+").search(version):
         if not _SEMANTIC.fullmatch(version):
-            yield _warn("MIF-VERSION", way, "is not a semantic version", version)
+            yield warning("MIF-VERSION", way, "is not a semantic version", version)
 
 
 def _ontology(ontology: dict[str, Any]) -> _Warnings:
     if "ontology" not in ontology:
-        yield _warn("MIF-MISSING", (), "must have required property 'ontology'", None,
+        yield warning("MIF-MISSING", (), "must have required property 'ontology'", None,
                     "Add ontology with id and version.")  # fmt: skip
     yield from _version(object_of(ontology, "ontology"), ("ontology", "version"))
     for at, one in objects_at(object_of(ontology, "discovery"), "patterns"):
         if "suggest_entity" not in one:
             says = "must have required property 'suggest_entity'"
-            yield _warn("MIF-MISSING", ("discovery", "patterns", at), says, None,
+            yield warning("MIF-MISSING", ("discovery", "patterns", at), says, None,
                         "Add suggest_entity.")  # fmt: skip
 
 
@@ -230,7 +232,3 @@ def _is_after(first: Any, second: Any) -> bool:
         first, second = first[:10], second[:10]
     one, other = times.parse(first, floating=True), times.parse(second, floating=True)
     return one is not None and other is not None and one > other
-
-
-def _warn(code: str, way: Way, says: str, value: Any, hint: str | None = None) -> LintFinding:
-    return finding(code, way, says, value, hint, severity="warning")

@@ -45,10 +45,6 @@ def split(text: str) -> tuple[str, str] | None:
     return text[begin.end() + 1 : end.start()], text[end.end() + 1 :]
 
 
-def joined(front: str, body: str) -> str:
-    return f"---\n{front}---\n\n{body}\n"
-
-
 URN: Final = "urn:mif:"
 FRONT_1_X: Final[tuple[str, ...]] = (
     "created", "modified", "namespace", "title", "summary", "properties", "compressedAt", "tags",
@@ -317,7 +313,7 @@ def write(document: Record, shape: Shape | None = None) -> tuple[str, list[tuple
         body += _behind(document)
     # Remove the quotes of keys that YAML readers cannot misread.
     yaml = _KEY.sub(r"\1\2:", yaml_writer.write(front).decode())
-    text = joined(yaml, "\n\n".join(body))
+    text = f"---\n{yaml}---\n\n" + "\n\n".join(body) + "\n"
     again, _ = read(text, shape)
     named = str(document.get("@id"))
     # Members that repeat others are not lost: the reader of shape 1.x adds them.

@@ -27,7 +27,7 @@ from fractions import Fraction
 from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.mif_ld.defects import LintFinding, finding
+from omsgrain.formats.mif_ld.defects import LintFinding, warning
 from omsgrain.formats.records import object_of
 from omsgrain.formats.times import Instant
 
@@ -130,18 +130,20 @@ def order(memory: Json) -> Iterator[LintFinding]:
     ):  # fmt: skip
         at = _time(time)
         if at is not None and first is not None and at < first:
-            yield _warn(way, says)
+            yield warning("MIF-ORDER", way, says)
     before = None
     for i, one in _history(temporal):
         if before is not None and one < before:
-            yield _warn(("temporal", "reinforcementHistory", i), "is before the previous one")
+            yield warning(
+                "MIF-ORDER", ("temporal", "reinforcementHistory", i), "is before the previous one"
+            )
         before = one
     model = decay.get("model")
     needs = _NEEDS.get(str(model))
     if needs is not None and needs not in (decay if needs == "halfLife" else temporal):
         hint = f"Add {needs}; the strength cannot be computed without it."
         says = f"has model {model} but no {needs}"
-        yield finding("MIF-DECAY", ("temporal", "decay"), says, None, hint, severity="warning")
+        yield warning("MIF-DECAY", ("temporal", "decay"), says, None, hint)
 
 
 def _recorded(memory: Json) -> Instant | None:
@@ -172,10 +174,6 @@ def _decay(memory: Json) -> Json:
 
 def _time(value: Any) -> Instant | None:
     return times.parse(value, floating=True) if isinstance(value, str) else None
-
-
-def _warn(way: tuple[str | int, ...], says: str) -> LintFinding:
-    return finding("MIF-ORDER", way, says, None, severity="warning")
 
 
 _DURATION_COUNT: Final = r"([0-9]{1,18}(?:[.,][0-9]{1,18})?)"
