@@ -71,18 +71,6 @@ NAME: Final = 2_048
 Record = dict[str, Any]
 
 
-def _no_text(record: Record) -> str | None:
-    return None
-
-
-def _all_of_it(record: Record) -> tuple[Record, str | None]:
-    return record, None
-
-
-def _as_it_is(record: Record, packed: str) -> Record:
-    return record
-
-
 class RecordShape(NamedTuple):
     """How records of one kind become grains. All of it is for the usual record."""
 
@@ -94,10 +82,12 @@ class RecordShape(NamedTuple):
     from_fields: Callable[[Mapping[str, Any], str], Record]
     name_of: Callable[[Record], str]  # by what the record is known
     # the text by which duplicates are found; None for a record that has none
-    text_of: Callable[[Record], str | None] = _no_text
+    text_of: Callable[[Record], str | None] = lambda record: None
     # the record without its embedding, and that, packed
-    apart: Callable[[Record], tuple[Record, str | None]] = _all_of_it
-    whole: Callable[[Record, str], Record] = _as_it_is  # the record with it again
+    apart: Callable[[Record], tuple[Record, str | None]] = lambda record: (record, None)
+    whole: Callable[[Record, str], Record] = lambda record, packed: (
+        record
+    )  # the record with it again
     # the order in which the format names the keys of a record, where it is to come back. The order
     # of a record that has this order already is not kept
     order: Sequence[str] = ()

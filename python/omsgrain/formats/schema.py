@@ -81,10 +81,6 @@ class SchemaRow(NamedTuple):
     loose: bool  # whether a value of another type is only a warning
 
 
-def _never(shape: str, field: str) -> bool:
-    return False
-
-
 class Shapes:
     """The shapes of a format."""
 
@@ -95,7 +91,7 @@ class Shapes:
         *,
         records: Collection[str],
         more: Collection[str] = (),  # shapes of which more is asked than the table says
-        loose: Callable[[str, str], bool] = _never,
+        loose: Callable[[str, str], bool] = lambda shape, field: False,
         nulls: bool = False,  # whether a forbidden null is only a warning
     ) -> None:
         self.forms, self.more, self.nulls = forms, frozenset(more), nulls

@@ -7,7 +7,7 @@ Spec: RFC 3339 §5.6, ISO 8601
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from omsgrain import _core
@@ -63,7 +63,11 @@ def parse(text: str, *, floating: bool = False) -> Instant | None:
     except ValueError:
         return None
     # A leap second is the first of the next minute, as in POSIX.
-    seconds = _seconds(whole) + int(found[8] or 0) + (ahead if found[10] == "-" else -ahead)
+    seconds = (
+        (whole - _EPOCH) // timedelta(seconds=1)
+        + int(found[8] or 0)
+        + (ahead if found[10] == "-" else -ahead)
+    )
     return Instant(seconds, (found[9] or "").rstrip("0"))
 
 
@@ -78,11 +82,6 @@ Raises:
 def of_grain(instant: Instant | None) -> int:
     """Return the nearest ``created_at`` that a grain can have; 1970 if the time is unknown."""
     return 0 if instant is None else min(max(instant.millis, 0), LAST)
-
-
-def _seconds(time: datetime) -> int:
-    since = time - _EPOCH
-    return since.days * 86_400 + since.seconds
 
 
 _UUID = re.compile(r"[0-9A-Fa-f]{8}-(?:[0-9A-Fa-f]{4}-){3}[0-9A-Fa-f]{12}")

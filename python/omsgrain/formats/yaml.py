@@ -67,11 +67,9 @@ def _inline(value: Any) -> str:
 
 
 def _quoted(text: str) -> str:
-    return _ESCAPED.sub(_escape, json.dumps(text, ensure_ascii=False))
-
-
-def _escape(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+    return _ESCAPED.sub(
+        lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False)
+    )
 
 
 RULES: Final[dict[str, str]] = {

@@ -389,13 +389,9 @@ def _event(grain: Grain) -> tuple[str, frozenset[str]]:
         return content, frozenset(("content",))
     if (blocks := grain.get("content_blocks")) is None:
         return _sentence(grain, None, ()) if "relation" in grain else ("", frozenset())
-    texts = [one["text"] for one in blocks if one["type"] == "text" and _is_text(one.get("text"))]
+    texts = [one["text"] for one in blocks if one["type"] == "text" and one.get("text")]
     whole = len(texts) == len(blocks) and all(one.keys() == {"type", "text"} for one in blocks)
     return "\n\n".join(texts), frozenset(("content_blocks",) if whole else ())
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str) and bool(value)
 
 
 def has_contents(format: str) -> bool:
@@ -424,12 +420,11 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
         said = said.get("text")
     if not isinstance(said, str):
         return None  # anyone who puts a grain can mark it as a memory
-    found = said if _is_whole(said, source) else _in_residual(source.residual, "content") or ""
+    digest = sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    found = (
+        said if source.hash in (None, digest) else _in_residual(source.residual, "content") or ""
+    )
     return found, frozenset((name, "subject", "relation"))
-
-
-def _is_whole(content: str, source: Source) -> bool:
-    return source.hash in (None, sha256(content.encode("utf-8", "surrogatepass")).hexdigest())
 
 
 def _in_residual(residual: Mapping[str, Any] | None, member: str) -> str | None:

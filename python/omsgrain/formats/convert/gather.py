@@ -230,7 +230,10 @@ def bare(found: Heap) -> tuple[Heap, list[Loss]]:
     # Manifests name addresses, so they change too.
     gone.update(found.beside)
     kept = [grain for address, grain in found.grains.items() if address not in gone]
-    grains = [one for grain in kept for one in _replaced(grain, made)]
+    grains: list[Grain] = []
+    for grain in kept:
+        built = made.get(grain.address)
+        grains += [grain] if built is None else [*built.parts, built.grain]
     for whole in found.manifests:
         arrays = {
             pointer: [made[one].grain.address if one in made else one for one in listed]
@@ -255,11 +258,6 @@ def _without(grain: Grain, format: Mif, one: Born) -> BuiltGrain:
     context = grain["context"]
     of = str(context.get("of")) if isinstance(context, Mapping) else "-"
     return table.to_duplicate(one.kind, left, of=of, owner=owner)
-
-
-def _replaced(grain: Grain, made: Mapping[str, BuiltGrain]) -> list[Grain]:
-    one = made.get(grain.address)
-    return [grain] if one is None else [*one.parts, one.grain]
 
 
 def _is_of(grain: Grain, id: str, format: str) -> bool:

@@ -96,10 +96,6 @@ def _of_todo(record: Record, owner: str | None) -> Fields:
     return fields
 
 
-def _to_todo(fields: Mapping[str, Any], id: str) -> Record:
-    return records.todo_record(fields, id, spell)
-
-
 # -- the graph ------------------------------------------------------------------------------------
 
 
@@ -164,12 +160,10 @@ def _ends(record: Record) -> str:
     return f"{record['source']} {record['target']} {record.get('type') or ASSOCIATION}"
 
 
-def _consent(record: Record) -> str:
-    return "consent"
-
-
 _APART, _WHOLE = packing("embedding")
-_TODO = RecordShape(_of_todo, _to_todo, id_of, apart=_APART, whole=_WHOLE)
+_TODO = RecordShape(
+    _of_todo, partial(records.todo_record, spell=spell), id_of, apart=_APART, whole=_WHOLE
+)
 
 TABLE: Final = RecordTable(
     FORMAT,
@@ -178,7 +172,7 @@ TABLE: Final = RecordTable(
         "todo": _TODO,
         "node": RecordShape(_of_node, _to_node, id_of),
         "edge": RecordShape(_of_edge, _to_edge, _ends),
-        "consent": RecordShape(_of_consent, _to_consent, _consent),
+        "consent": RecordShape(_of_consent, _to_consent, lambda record: "consent"),
     },
     ordered=True,
 )

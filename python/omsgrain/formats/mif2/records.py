@@ -335,10 +335,6 @@ def _due(trigger: Record) -> int | None:
 # -- any other value, and the table ---------------------------------------------------------------
 
 
-def _no_name(record: Record) -> str:
-    return ""
-
-
 def _millis(value: Any) -> int | None:
     found = instant(value) if isinstance(value, str) else None
     return None if found is None else times.of_grain(found)
@@ -384,7 +380,7 @@ TABLE: Final = RecordTable(
         "todo": _plain("todo", todo_fields, _to_todo),
         "project": _plain("project", _of_project, _to_project),
         "reminder": _plain("reminder", _of_reminder, _to_reminder),
-        "other": RecordShape(other_fields, other_record, _no_name),
+        "other": RecordShape(other_fields, other_record, lambda record: ""),
     },
     ordered=True,
 )

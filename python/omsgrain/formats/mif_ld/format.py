@@ -156,7 +156,9 @@ class MifLd(Mif):
             entry = _entry([file.entry for file in files], values, layout)
             if layout is not None and layout != entry["layout"]:
                 entry = document.entry(layout, values)
-            elif exact and whole.style is None and not _is_kept(whole, entry):
+            elif exact and not (
+                whole.style or whole.text or "text" in entry or entry["layout"] == "markdown"
+            ):
                 says = "the file was loaded without its exact text; load it with exact=True"
                 raise SchemaError(says)
             if entry["layout"] in ("lines", "markdown"):
@@ -366,7 +368,3 @@ def _without_embedding(value: Any, losses: list[Loss]) -> Any:
         return value
     losses.append(Loss(value["@id"], "embedding", "the export leaves out embeddings"))
     return {key: one for key, one in value.items() if key != "embedding"}
-
-
-def _is_kept(whole: Manifest, entry: Mapping[str, Any]) -> bool:
-    return bool(whole.text) or "text" in entry or entry["layout"] == "markdown"

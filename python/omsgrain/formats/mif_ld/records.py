@@ -387,13 +387,6 @@ def _from_fields(fields: Mapping[str, Any], id: str) -> Record:
     return record
 
 
-def _id(record: Record) -> str:
-    return str(record["@id"])
-
-
-# -- other documents ------------------------------------------------------------------------------
-
-
 def _other_id(record: Record) -> str:
     value = record.get("value")
     id = value.get("@id") if isinstance(value, dict) else None
@@ -403,7 +396,9 @@ def _other_id(record: Record) -> str:
 TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": RecordShape(_to_fields, _from_fields, _id, order=ORDER),
+        "memory": RecordShape(
+            _to_fields, _from_fields, lambda record: str(record["@id"]), order=ORDER
+        ),
         "other": RecordShape(other_fields, other_record, _other_id),
     },
     ordered=True,

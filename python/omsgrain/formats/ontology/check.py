@@ -91,17 +91,12 @@ def _entity(document: Document, entity: Document, known: Known, report: Faults) 
     if one is None:
         report.add("ENT-TYPE", "/entity/entity_type", _named(name))
         return None
-    own = _type_of(document)
-    if own is not None and one.base is not None and own != one.base:
+    own = document.get("conceptType", document.get("memoryType"))
+    if own in model.BASES and one.base is not None and own != one.base:
         at = "/conceptType" if "conceptType" in document else "/memoryType"
         report.add("ENT-BASE", at, f"{one.name!r}", expected=one.base, found=own)
     _fields(document, entity, one, known, report)
     return name
-
-
-def _type_of(document: Document) -> str | None:
-    value = document.get("conceptType", document.get("memoryType"))
-    return value if value in model.BASES else None
 
 
 def _fields(

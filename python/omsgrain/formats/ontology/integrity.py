@@ -455,11 +455,8 @@ def _types(scope: OntologyScope, traits: Traits, report: Faults) -> None:
 
 def _conflicts(found: Any, pointer: str, report: Faults) -> None:
     for name, listed in found.items():
-        report.add("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(map(_source, listed))}")
-
-
-def _source(one: OntologyField) -> str:
-    return f"the trait {one.trait!r} ({one.ontology}{one.pointer})"
+        sources = [f"the trait {one.trait!r} ({one.ontology}{one.pointer})" for one in listed]
+        report.add("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(sources)}")
 
 
 def _subtypes(scope: OntologyScope, report: Faults) -> None:

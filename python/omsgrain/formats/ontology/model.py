@@ -339,7 +339,7 @@ def replacement(scope: OntologyScope, path: str) -> Namespace | None:
     for replaced in _upwards(folded):
         found = scope.replacing.get(replaced)
         # A path inside the new namespace stays, even if that is inside the old one.
-        if found is not None and not _within(folded, fold_path(found.path)):
+        if found is not None and not f"{folded}/".startswith(f"{fold_path(found.path)}/"):
             return found
     return None
 
@@ -390,7 +390,3 @@ def choose_type(
         if path in BASES:
             return path
     return None
-
-
-def _within(path: str, root: str) -> bool:
-    return path == root or path.startswith(root + "/")
