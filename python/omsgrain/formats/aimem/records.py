@@ -394,13 +394,6 @@ def _event(grain: Grain) -> tuple[str, frozenset[str]]:
     return "\n\n".join(texts), frozenset(("content_blocks",) if whole else ())
 
 
-def has_contents(format: str) -> bool:
-    """Whether a field of a grain says what a memory of a format says."""
-    from omsgrain.formats.table import VERSIONS
-
-    return format in VERSIONS and VERSIONS[format].says_content
-
-
 def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
     """The content of a grain that was a memory of MIF; None if it was none.
 
@@ -412,7 +405,12 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
         return None
     if isinstance(context, Mapping) and context.get("kind") == RECORD:
         return "", frozenset()
-    if source.kind != "memory" or not has_contents(source.format):
+    if source.kind != "memory":
+        return None
+    from omsgrain.formats.table import VERSIONS
+
+    of = VERSIONS.get(source.format)
+    if of is None or not of.says_content:
         return None
     name = CONTENT.get(grain["type"], "")
     said = grain.get(name)

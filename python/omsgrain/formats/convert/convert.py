@@ -33,7 +33,7 @@ from omsgrain.formats.document import (
     parted,
 )
 from omsgrain.formats.mif_ld.records import Shape
-from omsgrain.formats.records import Record
+from omsgrain.formats.records import Record, is_equal
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
@@ -280,7 +280,9 @@ def _all(
         made, _ = tree(heaped, to, vectors, options)
     except SchemaError:
         return None  # for example, a document needs a user
-    return replace(found, grains=grains, vectors=vectors) if _alike(made, document, to) else None
+    if not is_equal(made, document, to.ordered):
+        return None
+    return replace(found, grains=grains, vectors=vectors)
 
 
 def _some(
@@ -299,7 +301,7 @@ def _some(
         name = _name(one.kind, one.record)
         record, _ = made.get(name, ({}, ""))
         said = with_vector(one.record, one.address, to, found.vectors, options)
-        if name in made and _alike(record, said, to):
+        if name in made and is_equal(record, said, to.ordered):
             still[name] = one.address
     # A grain returns only if all records made of it are unchanged: a memory and its edges, for
     # example. If no grain is missing, the original document's manifest returns too.
@@ -316,7 +318,7 @@ def _some(
     vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
     # Another record can have influenced the records of these grains.
     again, _ = tree(heap(mixed), to, vectors, options)
-    alike = _alike(again, document, to)
+    alike = is_equal(again, document, to.ordered)
     return replace(found, grains=mixed, vectors=vectors) if alike else found
 
 
@@ -383,12 +385,6 @@ def _name(kind: str, record: Mapping[str, Any]) -> Any:
         return kind, member.get("address")
     name = record.get("id", record.get("@id"))
     return kind, json.dumps(record, sort_keys=True) if name is None else name
-
-
-def _alike(one: Any, other: Any, format: Format) -> bool:
-    if format.ordered:
-        return raw.same(one, other)
-    return raw.difference(one, other, ordered=False) is None
 
 
 def _is_document(grain: Grain) -> bool:

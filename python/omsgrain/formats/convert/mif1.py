@@ -30,10 +30,6 @@ def mif1_memory(name: str | None) -> str:
     return NEAREST_PASCAL.get(name or "", "Observation")
 
 
-def mif1_edge(name: str | None) -> str:
-    return name if name in check.EDGE_TYPES else check.EDGE_TYPES[0]
-
-
 def snake(word: str) -> str:
     """Convert ``CodeEdit`` to ``code_edit``; any other spelling stays."""
     split = re.sub(r"(?<!^)(?=[A-Z])", "_", word).lower()
@@ -320,9 +316,10 @@ def adapt(item: model.Item) -> model.Item | None:
             recurrence=item.recurrence if item.recurrence in check.RECURRENCES else None,
         )
     if isinstance(item, model.Relation):
+        type_ = item.type if item.type in check.EDGE_TYPES else check.EDGE_TYPES[0]
         weight = 0.5 if base.rate(item.weight) is None else item.weight
         created_at = base.rfc3339(item.created_at)
-        return replace(item, type=mif1_edge(item.type), created_at=created_at, weight=weight)
+        return replace(item, type=type_, created_at=created_at, weight=weight)
     return item if isinstance(item, model.Entity | model.Project) else None
 
 

@@ -338,12 +338,8 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
     if more and not options.strict:
         envelope["vendor_extensions"] = {CARRIED: {METADATA: more}}
     return base.ConvertedDocument(
-        envelope, {pointer: arrays[pointer] for pointer in envelope_order(arrays)}
+        envelope, {pointer: arrays[pointer] for pointer in _POINTERS.values() if pointer in arrays}
     )
-
-
-def envelope_order(arrays: Mapping[str, Any]) -> list[str]:
-    return [pointer for pointer in _POINTERS.values() if pointer in arrays]
 
 
 def _envelope(document: model.Document, arrays: Mapping[str, Any]) -> dict[str, Any]:

@@ -94,19 +94,10 @@ _SNAKE_NAMES: Final = frozenset(
 _NOT_PLAIN = re.compile(r"[^a-z0-9]+")
 
 
-def snake(value: Any, place: str = "") -> Any:
-    """Convert JSON member names to those of shape 0.1's front matter."""
-    return _spelled(value, place, _SNAKE)
-
-
-def camel(value: Any, place: str = "") -> Any:
-    """Convert member names of shape 0.1's front matter to those of JSON."""
-    return _spelled(value, place, _CAMEL)
-
-
-def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> Any:
+def _respelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> Any:
+    """Convert the member names of an object to those of JSON, or of the front matter of 0.1."""
     if isinstance(value, list) and place == "citations":
-        return [_spelled(one, place, names) for one in value]
+        return [_respelled(one, place, names) for one in value]
     known = names.get(place)
     if not isinstance(value, dict) or known is None:
         return value
@@ -117,7 +108,7 @@ def _spelled(value: Any, place: str, names: Mapping[str, Mapping[str, str]]) -> 
         if new != name and new in value:
             new = name
         inner = new if new in names and place in ("", "temporal") else name
-        spelled[new] = _spelled(one, inner, names) if inner in names else one
+        spelled[new] = _respelled(one, inner, names) if inner in names else one
     return spelled
 
 
@@ -224,7 +215,7 @@ def _document(front: Record, body: str, shape: Shape) -> tuple[Record, list[Prob
         says = "the section has other lines, so it is read as content"
         warnings.append(Problem("section", "/content", says))
     document["content"] = content.strip(SPACE)
-    for name, value in (rest if concept else camel(rest)).items():
+    for name, value in (rest if concept else _respelled(rest, "", _CAMEL)).items():
         if name in document:
             says = "the body already has this member, so the front matter's value is ignored"
             warnings.append(Problem("front_matter", f"/{name}", says))
@@ -338,7 +329,7 @@ def _front(document: Record, shape: Shape) -> Record:
     known = {*FRONT_1_X, *_NOT_WRITTEN, "memoryType", "id", "type"}
     members |= {name: value for name, value in document.items() if name not in known}
     if shape == "0.1":
-        members = snake(members)
+        members = _respelled(members, "", _SNAKE)
         if isinstance(members.get("citations"), list):
             members["citations"] = [
                 {name: value for name, value in one.items() if name != "@type"}
