@@ -102,7 +102,7 @@ def test_pages(store: GrainStore) -> None:
     "question",
     [
         {"created_after": 5},
-        {"created_before": 5, "user_id": USERS[0]},
+        {"created_before": 5},
         {"namespace": "home:*"},
         {"valid_at": 5, "subject": "kettle"},
         {"known_at": 5, "subject": "kettle"},
@@ -110,7 +110,9 @@ def test_pages(store: GrainStore) -> None:
     ],
     ids=str,
 )
-def test_other_questions_are_refused(store: GrainStore, question: dict[str, Any]) -> None:
+def test_ranges_are_refused_where_no_user_is_named(
+    store: GrainStore, question: dict[str, Any]
+) -> None:
     plain = store.put(belief(namespace="home:kitchen"))
     assert len(store.query(**{**question, "user_id": None}).results) <= 1  # nothing is sealed yet
     store.put(belief(user_id=USERS[0]))
@@ -120,12 +122,14 @@ def test_other_questions_are_refused(store: GrainStore, question: dict[str, Any]
     assert {hit.address for hit in found.results} <= {plain}
 
 
-def test_search_does_not_rank_what_is_sealed(store: GrainStore) -> None:
+def test_search_ranks_encrypted_grains_of_a_named_user_only(store: GrainStore) -> None:
     plain = store.put(belief(object="warm water"))
-    store.put(belief(object="warm milk", user_id=USERS[0]))
+    sealed = store.put(belief(object="warm milk", user_id=USERS[0]))
     with pytest.raises(UnsupportedError):
         store.search("warm")
     assert [hit.address for hit in store.search("warm", sealed=False).results] == [plain]
+    assert [hit.address for hit in store.search("warm", user_id=USERS[0])] == [sealed]
+    assert not store.search("warm", user_id=USERS[1])
 
 
 def test_a_put_grain_comes_back(store: GrainStore) -> None:

@@ -188,8 +188,8 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
     """Find the grains of STORE that match the filters and best match the words of TEXT.
 
     Any word can match, and rare words count more. +word is required, -word is excluded, "two
-    words" must be adjacent, and mem* matches any word that begins with mem. Encrypted grains
-    cannot be ranked: in a store with --keys, use --no-sealed, or `query --words`.
+    words" must be adjacent, and mem* matches any word that begins with mem. In a store with
+    --keys, encrypted grains are ranked for one --user at a time; --no-sealed leaves them out.
 
     Matches are in [brackets]; if they are not in the shown text, their field is named.
     """

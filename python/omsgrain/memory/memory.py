@@ -460,7 +460,7 @@ def _best(store: og.GrainStore, query: str, filters: Filters, limit: int) -> Ite
             seen = len(hits)
             if seen < most:
                 return
-    except UnsupportedError:  # sealed grains cannot be ranked
+    except UnsupportedError:  # too many encrypted grains to rank
         yield from _by_words(store, query, filters)
 
 

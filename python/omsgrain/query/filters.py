@@ -161,7 +161,8 @@ class Filters(TypedDict, total=False):
         bookkeeping: also the grains that keep what is around the records of documents.
         words: all of these words are in its texts, whatever their case and order.
         sealed: with False sealed grains are left out. By default they are found too, if the keys
-            of the store open them; they can be asked for exact values and words only.
+            of the store open them. Ranges (times, confidence, a namespace that ends in ``:*``)
+            then need a user_id.
     """
 
     type: str | int | None

@@ -170,11 +170,11 @@ def run(
             found=number_found(limit),
         )
     asked = conditions(filters)
-    terms = among(terms, asked, scan=scan)
+    terms, answered = among(terms, asked, scan=scan)
     newest = order == "newest"
     query = b"" if cursor is None else _fingerprint(asked, order)
     start = None if cursor is None else cursors.unpack(cursor, query)
-    walk = Walk(terms, asked, newest)
+    walk = Walk(terms, answered, newest)
     places = walk.places(start)
     found, more = walk.page(places, limit)
     plan = None
@@ -194,35 +194,44 @@ def run(
     )
 
 
-def among(terms: Reader, asked: Conditions, *, scan: bool) -> Reader:
-    """Choose the grains to look among: with the sealed ones that are open here, or without."""
+def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Conditions]:
+    """Choose the grains to look among, and the conditions with the lists that these have."""
     if is_opened(terms):
         sealed = asked.sealed and terms.has_sealed()
-        terms = _among_sealed(terms, asked, scan) if sealed else terms.inner
+        if sealed:
+            terms, asked = _among_sealed(terms, asked, scan)
+        else:
+            terms = terms.inner
     if asked.scans and not scan:
         raise UnsupportedError(
             "no index answers this: every grain would be read",
             expected="a filter that has an index, bounds in time, or scan=True",
             found=", ".join(asked.tested),
         )
-    return terms
+    return terms, asked
 
 
-def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> Reader:
+def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> tuple[Reader, Conditions]:
+    user_id = asked.equal.get("user_id")
     if asked.ranges:
-        raise UnsupportedError(
-            "the store has sealed grains, and of those only exact values and words can be asked",
-            expected="sealed=False, to look among the others only",
-            found=", ".join(asked.ranges),
-        )
-    if "user_id" not in asked.equal and not scan and terms.users > _USERS:
+        if user_id is None:
+            raise UnsupportedError(
+                "encrypted grains can be asked for ranges for one user at a time",
+                field="/user_id",
+                expected="user_id=, or sealed=False, to look at plain grains only",
+                found=", ".join(asked.ranges),
+            )
+        terms.keys_to_open(user_id)
+        # The index cannot list the namespaces of encrypted grains: each grain is compared.
+        asked = asked._replace(terms=tuple(one for one in asked.terms if not one.prefix))
+    if user_id is None and not scan and terms.users > _USERS:
         raise UnsupportedError(
             "the store has sealed grains of more users than are looked among at once",
             field="/user_id",
             expected=f"user_id=, sealed=False, or scan=True; at most {_USERS} users without",
             found=f"{terms.users} users",
         )
-    return terms.narrowed(asked.equal.get("user_id"), asked.words)
+    return terms.narrowed(user_id, asked.words), asked
 
 
 def iterate(
@@ -244,7 +253,7 @@ def _iterate(
         page: list[Grain] = []
         size, more = 0, False
         with read() as terms:  # closed before the caller gets a grain
-            walk = Walk(among(terms, asked, scan=scan), asked, True)
+            walk = Walk(*among(terms, asked, scan=scan), asked, True)
             for place, grain in walk.matches(walk.places(after)):
                 page.append(grain)
                 size += len(grain.blob)

@@ -16,7 +16,7 @@ import unicodedata
 from bisect import insort
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from omsgrain import _core
 from omsgrain.formats.source import KEY, NAMESPACES, STATE, is_beside
@@ -26,6 +26,9 @@ from omsgrain.search.words import words_of
 from omsgrain.storage.base import Reader, Which, misplaced
 from omsgrain.storage.records import PAST, unpack
 from omsgrain.storage.tables import SEQUENCE, STATES
+
+if TYPE_CHECKING:
+    from omsgrain.crypto.seal import UserKeys
 
 
 def holds(states: Reader, seq: int, grain: Grain, asked: Conditions) -> bool:
@@ -155,6 +158,10 @@ class Opened(Protocol):
         ...
 
     def has_sealed(self) -> bool: ...
+
+    def keys_to_open(self, user_id: str) -> UserKeys | None:
+        """The keys of a user, all of whose grains may be opened."""
+        ...
 
     def narrowed(self, user_id: str | None, words: Iterable[str]) -> Reader:
         """The same, with the sealed grains of one user only, or with those words."""

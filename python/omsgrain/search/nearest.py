@@ -63,6 +63,7 @@ class Nearest:
         limit: int = 10,
         allowed: Collection[int] | None = None,
         accept: Accept | None = None,
+        rows: Callable[[Model], _Rows] | None = None,
     ) -> list[Match]:
         """Return the nearest grains, with their cosines: -1 to 1, which is the same direction."""
         query = pack(vector)
@@ -72,7 +73,9 @@ class Nearest:
             return []
         accept = accept and cache(accept)  # a wider search meets the same grains again
         found: _Found | None = None
-        if allowed is not None:
+        if rows is not None:
+            found = _exact(query, rows(known), limit, accept)
+        elif allowed is not None:
             found = _exact(query, _rows(reader, known, allowed), limit, accept)
         elif covered := self._graphs.covering(reader, known):
             found = _through(covered, reader, known, query, limit, accept)

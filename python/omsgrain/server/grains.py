@@ -258,7 +258,7 @@ def _page(call: RequestContext, given: dict[str, Any], flag: Flag) -> dict[str, 
 
 
 async def search(call: RequestContext) -> Response:
-    """Return the grains that best match words; unranked if sealed grains cannot be ranked.
+    """Return the grains that best match words; unranked if too many are encrypted.
 
     If grains are large, it returns fewer than the limit and sets ``incomplete``: a search has no
     cursor.

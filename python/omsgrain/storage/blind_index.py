@@ -108,9 +108,10 @@ def key_of(reader: Reader, seq: int) -> bytes | None:
     return reader.row(SEALED, SEQUENCE.pack(seq))
 
 
-def seqs_of(reader: Reader, number: bytes, *, kept: bool = False) -> Iterator[int]:
-    """Return the grains that a key encrypts, oldest first."""
-    for key, _ in reader.rows(KEPT if kept else KEYED, prefix=number):
+def seqs_of(reader: Reader, number: bytes, *, kept: bool = False, after: int = 0) -> Iterator[int]:
+    """Return the grains that a key encrypts, after a sequence number, oldest first."""
+    start = number + SEQUENCE.pack(after) if after else None
+    for key, _ in reader.rows(KEPT if kept else KEYED, start, number):
         yield SEQUENCE.unpack(key[NUMBER:])[0]
 
 

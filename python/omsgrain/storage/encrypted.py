@@ -21,7 +21,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain import _core
-from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, OmsError, RangeError
+from omsgrain.errors import (
+    ErasedError,
+    IntegrityError,
+    KeyMissingError,
+    OmsError,
+    RangeError,
+    UnsupportedError,
+)
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index
@@ -45,6 +52,9 @@ from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import Sealer, UserKeys
+
+MOST_OPENED = 50_000
+"""Encrypted grains of one user up to which all can be opened, for a search or a range."""
 
 _COUNTED = 4_096  # rows of a blind list to count; an estimate needs no more
 _KEY = NUMBER + TOKEN
@@ -93,6 +103,27 @@ class DecryptingReader(Reader):
                 keys = self.ring.of_user(user_id)
                 users = () if keys is None else (keys,)
         return DecryptingReader(self.inner, self.ring, users, words)
+
+    def keys_to_open(self, user_id: str) -> UserKeys | None:
+        """Return the keys of a user whose grains are to be opened; None if the ring has none.
+
+        Raises:
+            UnsupportedError: the user has more than ``MOST_OPENED`` encrypted grains.
+        """
+        keys = None
+        with suppress(RangeError):  # too long for a user id, so it has no keys
+            keys = self.ring.of_user(user_id)
+        if keys is None:
+            return None
+        seqs = blind_index.seqs_of(self.inner, keys.number)
+        if sum(1 for _ in islice(seqs, MOST_OPENED + 1)) > MOST_OPENED:
+            raise UnsupportedError(
+                "the user has too many encrypted grains for a search or a range",
+                field="/user_id",
+                expected=f"at most {MOST_OPENED}; sealed=False looks at plain grains only",
+                found="more",
+            )
+        return keys
 
     def count(self) -> int:
         return self.inner.count()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from omsgrain.policy.presets import Preset
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.text import TextIndex
+    from omsgrain.search.user_texts import UserTexts
     from omsgrain.store.trust import Required
 
 MANY = 4_096
@@ -95,6 +96,7 @@ class Context:
         "_nearest",
         "_reads",
         "_texts",
+        "_user_texts",
         "counts_reads",
         "inner",
         "settings",
@@ -115,6 +117,7 @@ class Context:
         self.counts_reads = self.settings.count_access and not storage.readonly
         self._texts: TextIndex | None = None
         self._nearest: Nearest | None = None
+        self._user_texts: UserTexts | None = None
         self._indexes = threading.Lock()
 
     def count_reads(self, read: Sequence[bytes | str]) -> None:
@@ -184,6 +187,20 @@ class Context:
                 self._texts = texts_of(self.inner, self.settings.budget)
             return self._texts
 
+    def user_texts(self, ring: KeyRing) -> UserTexts:
+        """Return the indexes of single users' encrypted grains; the first call makes them."""
+        with self._indexes:
+            if self._user_texts is None:
+                from omsgrain.search.user_texts import UserTexts
+
+                self._user_texts = UserTexts(ring, self.settings.budget)
+            return self._user_texts
+
+    def drop_dead_texts(self) -> None:
+        """Drop what is in memory of users whose key was destroyed."""
+        if self._user_texts is not None:
+            self._user_texts.drop_dead()
+
     def nearest(self) -> Nearest:
         with self._indexes:
             if self._nearest is None:
@@ -203,6 +220,8 @@ class Context:
         finally:
             if self._texts is not None:
                 self._texts.close()
+            if self._user_texts is not None:
+                self._user_texts.close()
             if self._nearest is not None:
                 self._nearest.close()
             try:

@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.query.filters import conditions
@@ -19,7 +19,9 @@ from omsgrain.store.context import Context
 
 if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
-    from omsgrain.search.vectors import Vector
+    from omsgrain.search.feed import Read
+    from omsgrain.search.text import TextIndex
+    from omsgrain.search.vectors import Model, Vector
 
 _FEW = 5_000  # matches of the filters up to which these are ranked instead of testing each match
 _LIMIT = 1_000
@@ -48,45 +50,85 @@ def search(
         expected = "an integer of at least 1"
         raise RangeError("not a number of bytes", field="/most_bytes", expected=expected)
     asked = conditions(filters)
-    _refuse_sealed(context, asked.sealed)
-    few = _few(context, asked)
+    indexes = _indexes(context, asked)
+    few = _few(context, asked) if indexes.vectors is None else None
     most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
     with ExitStack() as stack:
         # One snapshot only: a second one could deadlock with a writer that waits for the first.
         readers: list[Reader] = []
-        accept = None if few is not None else _accept(context, asked, stack, readers)
+        accept = None if few is not None else _accept(indexes.read, asked, stack, readers)
         lists: list[Sequence[tuple[int, float]]] = []
         complete = True
         if text is not None:
-            found = context.texts().search(
-                context.inner.read, text, limit=most, seqs=few, accept=accept
-            )
+            found = indexes.texts().search(indexes.feed, text, limit=most, seqs=few, accept=accept)
             lists.append(found.matches)
             complete = found.complete or len(found.matches) == most
         if not readers:
-            readers.append(stack.enter_context(context.inner.read()))
+            readers.append(stack.enter_context(indexes.read()))
         reader = readers[0]
         if vector is not None:
             near = context.nearest().search(
-                reader, vector, model=model, limit=most, allowed=few, accept=accept
+                reader,
+                vector,
+                model=model,
+                limit=most,
+                allowed=few,
+                accept=accept,
+                rows=indexes.vectors and partial(indexes.vectors, reader),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
-        page = _page(context, reader, lists, text, limit, most_bytes, asked.names)
+        page = _page(reader, lists, text, limit, most_bytes, asked.names)
     if page.incomplete is None and not complete:
         page = replace(page, incomplete="refused")
     context.count_reads([hit.address for hit in page.results])
     return page
 
 
-def _refuse_sealed(context: Context, sealed: bool) -> None:
-    if not sealed or context.settings.keys is None:
-        return
+class _Indexes(NamedTuple):
+    """The indexes and snapshots of a search.
+
+    Attributes:
+        read: opens a snapshot in which the results are read.
+        feed: opens the snapshot that the text index reads.
+        texts: returns the text index.
+        vectors: returns the vectors of the one user whose encrypted grains are searched; None if
+            the plain grains of all are.
+    """
+
+    read: Read
+    feed: Read
+    texts: Callable[[], TextIndex]
+    vectors: Callable[[Reader, Model], Iterable[tuple[bytes, bytes]]] | None = None
+
+
+def _indexes(context: Context, asked: Conditions) -> _Indexes:
+    """Choose the indexes: those of the plain grains, or of one user's grains, opened.
+
+    Raises:
+        UnsupportedError: the store has encrypted grains, and the search names no user.
+    """
+    plain = _Indexes(context.inner.read, context.inner.read, context.texts)
+    ring = context.settings.keys
+    if not asked.sealed or ring is None:
+        return plain
     with context.storage.read() as reader:
-        if is_opened(reader) and reader.has_sealed():
+        if not (is_opened(reader) and reader.has_sealed()):
+            return plain
+        user = asked.equal.get("user_id")
+        if user is None:
             raise UnsupportedError(
-                "encrypted grains cannot be ranked; find them by their words with query()",
-                expected="sealed=False, to search only plain grains",
+                "encrypted grains can be ranked for one user at a time",
+                field="/user_id",
+                expected="user_id=, or sealed=False, to search plain grains only",
             )
+        keys = reader.keys_to_open(user)
+    if keys is None:
+        return plain
+    from omsgrain.search.user_texts import UserGrains
+
+    own = UserGrains(context.storage, user, keys)
+    texts = partial(context.user_texts(ring).index, keys)
+    return _Indexes(own.snapshot, own.feed, texts, own.vectors)
 
 
 def _few(context: Context, asked: Conditions) -> Set[int] | None:
@@ -101,7 +143,7 @@ def _few(context: Context, asked: Conditions) -> Set[int] | None:
 
 
 def _accept(
-    context: Context, asked: Conditions, stack: ExitStack, readers: list[Reader]
+    read: Read, asked: Conditions, stack: ExitStack, readers: list[Reader]
 ) -> Callable[[int], bool]:
     """Return a test of one grain, which keeps the snapshot of its first call."""
     plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
@@ -109,7 +151,7 @@ def _accept(
 
     def accept(seq: int) -> bool:
         if not readers:
-            readers.append(stack.enter_context(context.inner.read()))
+            readers.append(stack.enter_context(read()))
         reader = readers[0]
         if not hides:
             hides.append(bool(there(reader, lists_beside(asked), asked.which)))
@@ -122,7 +164,6 @@ def _accept(
 
 
 def _page(
-    context: Context,
     reader: Reader,
     lists: list[Sequence[tuple[int, float]]],
     text: str | None,

@@ -359,8 +359,8 @@ class GrainStore(StorePart):
             model: the model of the vector; optional if the store has vectors of one model only.
             limit: number of results, 1 to 1,000.
             most_bytes: stop once the blobs of the results reach this size.
-            **filters: as for ``query``. Encrypted grains cannot be ranked: pass ``sealed=False``
-                if the store can decrypt any.
+            **filters: as for ``query``. If the store can decrypt any grains, name a ``user_id``,
+                or pass ``sealed=False``: encrypted grains are ranked for one user at a time.
 
         Returns:
             The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
@@ -370,7 +370,8 @@ class GrainStore(StorePart):
         Raises:
             SchemaError: no text and no vector, a text without words, an invalid filter or vector.
             RangeError: a limit is out of range.
-            UnsupportedError: ``sealed=False`` is missing.
+            UnsupportedError: the store can decrypt grains, and there is neither a ``user_id`` nor
+                ``sealed=False``; or the user has more than 50,000 encrypted grains.
         """
         from omsgrain.store import search
 

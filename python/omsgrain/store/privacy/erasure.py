@@ -174,6 +174,7 @@ def _destroy_keys(context: Context, request: ErasureRequest, done: Done) -> None
         partial(key_destruction.destroy, context, request=request, gone=gone)
     )
     done.keys = len(gone)
+    context.drop_dead_texts()
     for number in (*gone, *spent):
         work = partial(_unseal, context, keys=gone.pop(number, None), request=request)
         swept = sweep(context, number, work)
