@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -167,10 +167,11 @@ def test_a_user_with_too_many_grains_is_refused(
 ) -> None:
     _, sealed = stores
     monkeypatch.setattr("omsgrain.storage.encrypted.MOST_OPENED", 100)
-    for ask in (
+    asks: list[Callable[[], object]] = [
         lambda: sealed.search("kettle", user_id=ADA),
         lambda: sealed.query(user_id=ADA, min_confidence=0.5),
-    ):
+    ]
+    for ask in asks:
         with pytest.raises(UnsupportedError) as caught:
             ask()
         assert caught.value.field == "/user_id"
