@@ -253,7 +253,7 @@ def _iterate(
         page: list[Grain] = []
         size, more = 0, False
         with read() as terms:  # closed before the caller gets a grain
-            walk = Walk(*among(terms, asked, scan=scan), asked, True)
+            walk = Walk(*among(terms, asked, scan=scan), True)
             for place, grain in walk.matches(walk.places(after)):
                 page.append(grain)
                 size += len(grain.blob)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.base import Storage
-    from omsgrain.storage.lmdb.budget import Budget
+    from omsgrain.storage.location import Budget
 
 _KEPT = 4  # indexes in memory
 _TOGETHER = 64  # grains whose vectors are read at once
