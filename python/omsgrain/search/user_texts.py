@@ -34,7 +34,7 @@ _KEPT = 4  # indexes in memory
 _TOGETHER = 64  # grains whose vectors are read at once
 
 
-class UserGrains:
+class OpenedGrains:
     """The grains of one user in a store, opened."""
 
     def __init__(self, storage: Storage, user_id: str, keys: UserKeys) -> None:
@@ -80,7 +80,7 @@ class UserGrains:
 class UserReader(DecryptingReader):
     """A snapshot whose pages have one user's grains only, opened: the feed of a text index."""
 
-    def __init__(self, reader: DecryptingReader, user: UserGrains) -> None:
+    def __init__(self, reader: DecryptingReader, user: OpenedGrains) -> None:
         super().__init__(reader.inner, reader.ring, (user.keys,))
         self._user = user
 

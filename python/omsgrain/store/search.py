@@ -124,9 +124,9 @@ def _indexes(context: Context, asked: Conditions) -> _Indexes:
         keys = reader.keys_to_open(user)
     if keys is None:
         return plain
-    from omsgrain.search.user_texts import UserGrains
+    from omsgrain.search.user_texts import OpenedGrains
 
-    own = UserGrains(context.storage, user, keys)
+    own = OpenedGrains(context.storage, user, keys)
     texts = partial(context.user_texts(ring).index, keys)
     return _Indexes(own.snapshot, own.feed, texts, own.vectors)
 
