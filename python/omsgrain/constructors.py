@@ -76,13 +76,13 @@ def Belief(
         relation: How subject and object relate; the second part of the triple; mg: names are
             reserved.
         object: Value or entity that the relation leads to; the third part of the triple.
-        confidence: How far the content is believed, 0..1.
+        confidence: Confidence in the content, 0..1.
         source_type: Where the content came from: a user, a sensor, inference, an import.
-        valid_from: From when the content is true in the world, epoch ms; absent: open.
-        valid_to: Until when the content is true in the world, epoch ms; absent: open.
+        valid_from: Time from which the content is true in the world, epoch ms; absent: open.
+        valid_to: Time until which the content is true in the world, epoch ms; absent: open.
         namespace: Partition that the grain belongs to; its hash is in the header.
-        user_id: Person whose data this is; each has one encryption key, and can be erased.
-        structural_tags: Classifying tags; prefixes such as pii:, phi: and profile: carry rules.
+        user_id: Person that the grain belongs to; has one encryption key, and can be erased.
+        structural_tags: Classifying tags; prefixes such as pii:, phi: and profile: have rules.
         derived_from: Addresses of the grains that this one was made from.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
@@ -121,9 +121,9 @@ def Event(
         role: Speaker of a message.
         session_id: Conversation or session, which may span several runs.
         parent_message_id: Address of the message before this one in the thread.
-        model_id: Model that wrote the message; absent where a person did.
+        model_id: Model that wrote the message; absent if a person wrote it.
         namespace: Partition that the grain belongs to; its hash is in the header.
-        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        user_id: Person that the grain belongs to; has one encryption key, and can be erased.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
@@ -148,11 +148,11 @@ def State(
 
     Args:
         context: Free metadata about the circumstances; in a state, the snapshot itself.
-        plan: Actions planned, in order.
-        history: Actions taken so far, in order.
+        plan: Planned actions, in order.
+        history: Past actions, in order.
         run_id: One execution of an agent.
         namespace: Partition that the grain belongs to; its hash is in the header.
-        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        user_id: Person that the grain belongs to; has one encryption key, and can be erased.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
@@ -175,7 +175,7 @@ def Workflow(
 
     Args:
         steps: Steps of the procedure, in order.
-        trigger: Condition that sets the procedure off.
+        trigger: Condition that starts the procedure.
         importance: Weight for recall and retention, 0..1.
         namespace: Partition that the grain belongs to; its hash is in the header.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
@@ -210,17 +210,17 @@ def Action(
     """Make an action. Its phase decides which fields it needs; see ``registry.PHASES``.
 
     Args:
-        action_phase: Part of a tool's life: its definition, a call, a result; absent: all in one.
+        action_phase: Phase of the action: definition, call or result; absent: all in one.
         tool_name: Name of the tool.
-        tool_description: What the tool does, for whoever chooses it.
+        tool_description: Purpose of the tool, for the agent that chooses it.
         input_schema: JSON Schema of the tool's arguments.
         input: Arguments of the call, by name.
-        tool_call_id: Identifier that joins a result to its call.
-        content: What the tool returned, of any kind.
+        tool_call_id: Identifier that links a result to its call.
+        content: Result of the tool, of any kind.
         is_error: Whether the action failed.
         error: Error message of a failed action.
         derived_from: Addresses of the grains that this one was made from.
-        execution_mode: How the action is carried out: function call, code, or use of a computer.
+        execution_mode: Kind of execution: function call, code, or use of a computer.
         code: Source code that was run.
         stdout: Standard output of the code.
         duration_ms: How long the action took, ms.
@@ -254,15 +254,15 @@ def Observation(
 
     Args:
         observer_id: Identifier of the observer: a sensor's serial or path, an agent's DID.
-        observer_type: Kind of observer; kinds of one's own take a prefix, such as acme:sonar.
+        observer_type: Kind of observer; your own kinds take a prefix, such as acme:sonar.
         subject: Entity that the grain is about; the first part of the triple.
         object: Value or entity that the relation leads to; the third part of the triple.
-        confidence: How far the content is believed, 0..1.
+        confidence: Confidence in the content, 0..1.
         frame_id: Frame that the reading is relative to: a coordinate frame, a thread.
         sync_group: Identifier shared by observations of the same moment.
-        observation_mode: How it was observed: passively, actively, in reflection, in real time.
-        observation_scope: Span of time observed: a point, an interval, a session, longer.
-        observer_model: Model or software version of an observer that is a machine.
+        observation_mode: Mode of observation: passive, active, reflective, in real time.
+        observation_scope: Observed span of time: a point, an interval, a session, longer.
+        observer_model: Model or software version of a machine observer.
         namespace: Partition that the grain belongs to; its hash is in the header.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
@@ -292,17 +292,17 @@ def Goal(
     """Make a goal.
 
     Args:
-        description: The outcome wanted, in words.
+        description: The wanted outcome, in words.
         goal_state: State of the goal.
         subject: Entity that the grain is about; the first part of the triple.
         priority: Urgency as a whole number: 1 critical to 5 low.
         criteria: Conditions of success, in words.
         parent_goals: Addresses of the goals that this one is a part of.
         depends_on: Addresses of the goals that must be satisfied before this one is active.
-        assigned_agent: DID of the agent that carries the goal out.
-        deadline: By when the goal must be met, epoch ms.
+        assigned_agent: DID of the agent that works on the goal.
+        deadline: Time by which the goal must be met, epoch ms.
         namespace: Partition that the grain belongs to; its hash is in the header.
-        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        user_id: Person that the grain belongs to; has one encryption key, and can be erased.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
@@ -328,13 +328,13 @@ def Reasoning(
     """Make a reasoning.
 
     Args:
-        premises: What the inference rests on, as a rule addresses of grains.
-        conclusion: What was concluded.
+        premises: Basis of the inference, usually addresses of grains.
+        conclusion: Conclusion of the inference.
         inference_method: Kind of inference.
         alternatives_considered: Hypotheses rejected, each a map of hypothesis and
             rejection_reason.
         thinking_content: The model's own trace of its thinking.
-        requires_human_review: True: nothing automated may act on it before a person has cleared
+        requires_human_review: True: no automated action on the grain until a person has approved
             it.
         derived_from: Addresses of the grains that this one was made from.
         namespace: Partition that the grain belongs to; its hash is in the header.
@@ -362,12 +362,12 @@ def Consensus(
     """Make a consensus.
 
     Args:
-        participating_observers: Identifiers, as a rule DIDs, of those who voted.
-        threshold: How many must agree.
-        agreement_count: How many agreed.
-        dissent_count: How many disagreed.
-        agreed_content: The claim agreed on.
-        dissent_grains: Addresses of the grains of those who disagreed.
+        participating_observers: Identifiers of the voters, usually DIDs.
+        threshold: Number of votes that agreement needs.
+        agreement_count: Number of votes for the claim.
+        dissent_count: Number of votes against the claim.
+        agreed_content: The agreed claim.
+        dissent_grains: Addresses of the grains of the voters who disagreed.
         namespace: Partition that the grain belongs to; its hash is in the header.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
@@ -404,10 +404,10 @@ def Consent(
         prior_consent: Address of the consent that this one replaces or withdraws.
         basis: Legal basis of the processing.
         jurisdiction: Law that applies to the consent.
-        valid_from: From when the content is true in the world, epoch ms; absent: open.
-        valid_to: Until when the content is true in the world, epoch ms; absent: open.
+        valid_from: Time from which the content is true in the world, epoch ms; absent: open.
+        valid_to: Time until which the content is true in the world, epoch ms; absent: open.
         namespace: Partition that the grain belongs to; its hash is in the header.
-        user_id: Person whose data this is; each has one encryption key, and can be erased.
+        user_id: Person that the grain belongs to; has one encryption key, and can be erased.
         created_at: When the grain was made, epoch ms; its whole seconds are also in the header.
             None: now.
         **fields: any other field, by its full name.
