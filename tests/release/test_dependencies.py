@@ -69,7 +69,7 @@ def test_licences_of_crates() -> None:
 def test_how_many_crates_there_are() -> None:
     locked = toml("Cargo.lock")["package"]
     own = [one for one in locked if "source" not in one]
-    found = re.search(r"has (\d+) crates beside our two", PAGE.read_text("utf-8"))
+    found = re.search(r"has (\d+) crates besides the two of omsgrain", PAGE.read_text("utf-8"))
     assert found is not None
     assert (int(found[1]), len(own)) == (len(locked) - len(own), 2)
     # From elsewhere than crates.io nothing is taken.

@@ -267,7 +267,7 @@ class TestGraphFiles(WithGraph):
     ) -> None:
         remove(store, [5])
         before = written(folder)
-        monkeypatch.setattr(LmdbStorage, "readonly", True)
+        monkeypatch.setattr(store, "readonly", True)
         nearest.catch_up(store)
         assert written(folder) == before
         assert 5 not in [near.seq for near in search(nearest, store, rows_of(MemoryStorage())[5])]
