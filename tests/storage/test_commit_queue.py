@@ -182,7 +182,7 @@ def test_an_interrupt_of_a_thread_that_waits(store: LmdbStorage) -> None:
     """Its work is not done, and those behind it are: the lead passes it by."""
     queue = store._env._queue.queue
     pairs = make_pairs(2)
-    inside, end, served = threading.Event(), threading.Event(), threading.Event()
+    inside, end, served, struck = (threading.Event() for _ in range(4))
 
     def hold(_: object) -> None:
         inside.set()
@@ -194,7 +194,9 @@ def test_an_interrupt_of_a_thread_that_waits(store: LmdbStorage) -> None:
         behind.start()
         while len(queue._waiting) < 2:
             pass
-        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        while not struck.is_set():
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+            struck.wait(LONG / 4)  # Python drops what a callback of its collector raises
 
     def write_behind() -> None:
         put(store, pairs[1])
@@ -207,6 +209,7 @@ def test_an_interrupt_of_a_thread_that_waits(store: LmdbStorage) -> None:
     threading.Thread(target=interrupt).start()
     with pytest.raises(KeyboardInterrupt):
         store.write(putting(pairs[0]))
+    struck.set()
     end.set()
     assert served.wait(LONG)
     first.join(LONG)
