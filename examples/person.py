@@ -4,9 +4,9 @@
     python examples/person.py town.omsg
 
 omsgrain encrypts a user's grains under a key of that user. The report decrypts them for the
-person, as JSON and as a .mg file. An erasure destroys the key. Then nobody can read the grains in
-any copy of the store; a backup from before the erasure shows it. Grains under a hold stay,
-restricted, and the report lists them. The audit trail names the actor, but not the person.
+person, as JSON and as a .mg file. An erasure destroys the key. From then on no copy of the store
+gives the grains back; the example tries it with a backup from before the erasure. Grains under a
+hold stay, restricted, and the report lists them. The audit trail names the actor, not the person.
 """
 
 from __future__ import annotations
