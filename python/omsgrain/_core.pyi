@@ -12,6 +12,7 @@ from omsgrain.errors import OmsError
 __all__ = [
     "DEBUG",
     "Batch",
+    "BlindEntry",
     "Coming",
     "FramePacker",
     "FrameReader",
@@ -28,6 +29,7 @@ __all__ = [
     "address_rows",
     "all_placed",
     "blind",
+    "blind_blocks",
     "blind_rows",
     "blob_rows",
     "blobs_at",
@@ -51,9 +53,11 @@ __all__ = [
     "fingerprint",
     "header",
     "is_long_frame",
+    "joined_seals",
     "json_member",
     "json_members",
     "json_values",
+    "key_rows",
     "mask_times",
     "measure_frame",
     "millis",
@@ -67,6 +71,7 @@ __all__ = [
     "plain_header",
     "prove_many",
     "registry_json",
+    "seal_parts",
     "sealed_header",
     "sound_blobs",
     "spell_json",
@@ -75,7 +80,6 @@ __all__ = [
     "stored_blobs",
     "term",
     "tokens",
-    "tokens_each",
     "tokens_many",
     "unpack_floats",
     "unpack_frame",
@@ -163,12 +167,22 @@ def nearest(
 def address_rows(digests: list[bytes], sequences: list[int]) -> _Rows: ...
 def blob_rows(first: int, digests: list[bytes], blobs: list[bytes], mark: int) -> _Rows: ...
 def coming(sequences: list[int], blobs: list[bytes], digests: list[bytes]) -> Coming: ...
-def blind_rows(grains: list[tuple[bytes, bytes, bytes]]) -> _Rows: ...
 def blind(
-    plain: list[bytes], words: list[str], token_keys: list[bytes]
-) -> list[tuple[bytes, int]]: ...
+    plain: list[bytes],
+    found: list[tuple[str, bool, bytes]],
+    keys: list[tuple[bytes, bytes, bytes]],
+) -> list[BlindEntry]: ...
+def blind_blocks(grains: list[tuple[BlindEntry, bytes, int]]) -> list[tuple[int, bytes]]: ...
+def blind_rows(grains: list[tuple[BlindEntry, bytes, int]], streams: list[bytes]) -> _Rows: ...
+def key_rows(
+    grains: list[tuple[BlindEntry, bytes, int]],
+) -> tuple[
+    list[tuple[bytes, bytes]],
+    list[tuple[bytes, bytes]],
+    list[tuple[bytes, bytes]],
+    list[tuple[bytes, bytes]],
+]: ...
 def tokens(token_key: bytes, keys: list[bytes]) -> list[bytes]: ...
-def tokens_each(token_keys: list[bytes], keys: list[bytes]) -> list[bytes]: ...
 def tokens_many(token_keys: list[bytes], key: bytes) -> list[bytes]: ...
 def place_blocks(places: bytes) -> bytes: ...
 def mask_times(places: bytes, stream: bytes) -> bytes: ...
@@ -192,6 +206,12 @@ def pack_floats(values: list[Any]) -> tuple[bytes, bool] | None: ...
 def unpack_floats(data: bytes) -> list[float]: ...
 def canonical_json(text: bytes, without: str | None = None, depth: int = 128) -> bytes: ...
 def sealed_header(blob: bytes, whole: bool, hidden: bool, signed: bool) -> tuple[bytes, int]: ...
+def seal_parts(
+    grains: list[tuple[bytes, bool]], nonces: bytes, signed: bool
+) -> list[tuple[bytes, bytes, bytes]]: ...
+def joined_seals(
+    parts: list[tuple[bytes, bytes, bytes]], ciphers: list[bytes]
+) -> list[tuple[bytes, bytes]]: ...
 def plain_header(sealed: bytes, inner: bytes) -> bytes: ...
 def prove_many(
     envelopes: list[bytes],
@@ -238,9 +258,28 @@ class ReadCounts:
     def written(self, done: bool) -> None: ...
 
 @final
+class BlindEntry:
+    @property
+    def number(self) -> bytes: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def name(self) -> bytes: ...
+    @property
+    def tokens(self) -> bytes: ...
+    @property
+    def created_at(self) -> int: ...
+    @property
+    def kept(self) -> bool: ...
+
+@final
 class TextFields:
     def __new__(
-        cls, skipped: AbstractSet[str], fixed: AbstractSet[str], marked: AbstractSet[str]
+        cls,
+        skipped: AbstractSet[str],
+        fixed: AbstractSet[str],
+        marked: AbstractSet[str],
+        folds: list[int] | bytes,
     ) -> TextFields: ...
     def of(self, plain: list[bytes]) -> list[tuple[str, bool, bytes]]: ...
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from random import Random
 from typing import Any
 
@@ -14,15 +15,24 @@ import omsgrain as og
 import oracle_seal as oracle
 from conftest import Scale
 from omsgrain import _core
-from omsgrain.crypto.seal import seal
+from omsgrain.crypto.seal import UserKeys, mask, mask_stream, seal
 from omsgrain.errors import CorruptError, KeyMissingError
 from omsgrain.grain import bare
 from omsgrain.search import words
+from omsgrain.storage.blind_index import place_of
 from support.random_grains import random_grain
 from support.random_values import random_text
 
 KEYS = [bytes((n,)) * 32 for n in range(5)]
+ADDRESS_KEYS = [bytes((100 + n,)) * 32 for n in range(5)]
 FIELDS: dict[str, Any] = {"type": "event", "content": "x", "created_at": 1768471200999}
+
+
+def blind(plain: list[bytes], texts: list[str], keys: list[bytes]) -> list[tuple[bytes, int]]:
+    """The tokens and the times of grains with these words."""
+    found = [(text, False, bytes(32)) for text in texts]
+    whose = [(bytes(8), key, key) for key in keys]
+    return [(one.tokens, one.created_at) for one in _core.blind(plain, found, whose)]
 
 
 def envelope(blob: bytes) -> bytes:
@@ -38,7 +48,7 @@ def test_vectors() -> None:
     vectors = json.loads(oracle.DATA.read_text(encoding="utf-8"))
     key, text = bytes.fromhex(vectors["token_key"]), " ".join(vectors["words"])
     plain = [bytes.fromhex(grain["plain"]) for grain in vectors["grains"]]
-    found = _core.blind(plain, [text] * len(plain), [key] * len(plain))
+    found = blind(plain, [text] * len(plain), [key] * len(plain))
     empty = oracle.token(key, b"w")
     expected = [(split(bytes.fromhex(g["tokens"])), g["time"]) for g in vectors["grains"]]
     assert all(empty in tokens for tokens, _ in expected)
@@ -66,16 +76,63 @@ def test_against_the_index_rows(scale: Scale) -> None:
         keys.append(rng.choice(KEYS))
     apart = [[word.encode() for word in text.split(" ") if word] for text in texts]
     expected = [oracle.blind(*row) for row in zip(keys, plain, apart, strict=True)]
-    assert _core.blind(plain, texts, keys) == expected
-    one = [_core.blind([b], [w], [k])[0] for b, w, k in zip(plain, texts, keys, strict=True)]
+    assert blind(plain, texts, keys) == expected
+    one = [blind([b], [w], [k])[0] for b, w, k in zip(plain, texts, keys, strict=True)]
     assert one[:200] == expected[:200]
+
+
+def test_an_entry_names_its_grain_and_key() -> None:
+    rng = Random(36)
+    plain = [og.encode(FIELDS | {"content": str(n)}) for n in range(40)]
+    found = [("", rng.random() < 0.5, sha256(blob).digest()) for blob in plain]
+    whose = [rng.randrange(5) for _ in plain]
+    keys = [(bytes([n]) * 8, KEYS[n], ADDRESS_KEYS[n]) for n in whose]
+    for n, one in enumerate(_core.blind(plain, found, keys)):
+        _, kept, digest = found[n]
+        assert (one.number, one.digest, one.kept) == (keys[n][0], digest, kept)
+        assert one.name == keys[n][0] + oracle.token(ADDRESS_KEYS[whose[n]], digest)
+
+
+def test_rows_of_entries() -> None:
+    """Of each table, against the layout of docs/store-layout.md."""
+    rng = Random(37)
+    plain = [og.encode(FIELDS | {"content": "x" * n, "created_at": n}) for n in range(1, 41)]
+    users = [UserKeys(bytes([n]) * 8, KEYS[n]) for n in range(3)]
+    own = [rng.choice(users) for _ in plain]
+    found = [(f"w{n % 7}", n % 3 == 0, sha256(blob).digest()) for n, blob in enumerate(plain)]
+    keys = [(one.number, one.token, one.address) for one in own]
+    entries = _core.blind(plain, found, keys)
+    digests = [rng.randbytes(32) for _ in plain]
+    grains = list(zip(entries, digests, range(5, 45), strict=True))
+    blocks = _core.blind_blocks(grains)
+    streams = [mask_stream(own[first].place, block) for first, block in blocks]
+    expected = []
+    for (entry, digest, seq), one in zip(grains, own, strict=True):
+        place = mask(one.place, place_of(entry.created_at, digest, seq))
+        expected += [(one.number + token, place) for token in split(entry.tokens)]
+    assert list(_core.blind_rows(grains, streams)) == sorted(expected)
+    named, sealed, keyed, kept = _core.key_rows(grains)
+    seqs = [seq.to_bytes(8, "big") for _, _, seq in grains]
+    under = [one.number + seq for one, seq in zip(own, seqs, strict=True)]
+    assert named == [(entry.name, seq) for entry, seq in zip(entries, seqs, strict=True)]
+    assert sealed == [(seq, one.number) for seq, one in zip(seqs, own, strict=True)]
+    assert keyed == [(key, b"") for key in under]
+    assert kept == [(key, b"") for key, entry in zip(under, entries, strict=True) if entry.kept]
+    assert (_core.blind_blocks([]), list(_core.blind_rows([], []))) == ([], [])
+    with pytest.raises(ValueError, match="each key"):
+        _core.blind_rows(grains, streams[1:])
+    with pytest.raises(CorruptError):
+        _core.blind_rows(grains, [streams[0][:-16], *streams[1:]])
+    with pytest.raises(ValueError, match="32 bytes"):
+        _core.blind_blocks([(entries[0], bytes(31), 5)])
 
 
 def test_searched_texts(scale: Scale) -> None:
     """The core finds the words of a grain that are found in its fields."""
     rng = Random(35)
     kept = frozenset(("created_at", "importance"))
-    fields = _core.TextFields(words.UNSEARCHED, words.PLAIN_KEYS, kept)
+    folds = words.spaced("".join(map(chr, range(128)))).encode()
+    fields = _core.TextFields(words.UNSEARCHED, words.PLAIN_KEYS, kept, folds)
     blobs = []
     for _ in range(scale.grains // 2):
         made = random_grain(rng)
@@ -84,6 +141,7 @@ def test_searched_texts(scale: Scale) -> None:
     for blob, (text, marked, digest) in zip(blobs, fields.of(blobs), strict=True):
         said = _core.decode(bare(blob))
         assert set(words.split(text)) == words.words_of(said)
+        assert not text.isascii() or text == words.spaced(text)
         assert marked == (not kept.isdisjoint(said))
         assert digest.hex() == og.address(blob)
     with pytest.raises(CorruptError):
@@ -94,7 +152,7 @@ def test_a_query_finds_what_was_put() -> None:
     """The tokens of a query's terms are among those of the grain, and no others."""
     fields = FIELDS | {"user_id": "ann", "structural_tags": ["a", "b"], "session_id": "long " * 30}
     key = KEYS[1]
-    [(tokens, time)] = _core.blind([og.encode(fields)], ["tea"], [key])
+    [(tokens, time)] = blind([og.encode(fields)], ["tea"], [key])
     there = set(split(tokens))
     assert time == fields["created_at"]
     terms = [
@@ -144,7 +202,7 @@ def test_times() -> None:
         ({"x": 1}, 240, 0),
     ):
         blob = og.encode(fields, type_byte=type_byte)
-        assert _core.blind([blob], [""], [KEYS[0]])[0][1] == time
+        assert blind([blob], [""], [KEYS[0]])[0][1] == time
 
 
 def test_refusals() -> None:
@@ -157,10 +215,10 @@ def test_refusals() -> None:
         (envelope(good)[:-1], CorruptError),
     ):
         with pytest.raises(error):
-            _core.blind([good, blob], ["", ""], KEYS[:2])
+            blind([good, blob], ["", ""], KEYS[:2])
     for key in (b"", bytes(31), bytes(64)):
         with pytest.raises(KeyMissingError):
-            _core.blind([good], [""], [key])
+            blind([good], [""], [key])
         with pytest.raises(KeyMissingError):
             _core.tokens(key, [])
         for keys in ([key], [*KEYS, key]):
@@ -168,7 +226,9 @@ def test_refusals() -> None:
                 _core.tokens_many(keys, b"")
     for texts, keys in (([], KEYS[:1]), ([""], [])):
         with pytest.raises(ValueError, match="each grain"):
-            _core.blind([good], texts, keys)
+            blind([good], texts, keys)
+    with pytest.raises(ValueError, match="8 bytes"):
+        _core.blind([good], [("", False, bytes(32))], [(bytes(7), KEYS[0], KEYS[0])])
     assert _core.blind([], [], []) == []
 
 

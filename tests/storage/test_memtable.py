@@ -120,16 +120,6 @@ def test_rows_for_tables() -> None:
     ]
 
 
-def test_tokens_each_under_its_key() -> None:
-    rng = random.Random(1)
-    keys = [rng.randbytes(32) for _ in range(3)]
-    whose = [rng.choice(keys) for _ in range(40)]
-    terms = [rng.randbytes(rng.choice([3, 32, 90])) for _ in whose]
-    each = [_core.tokens(key, [term])[0] for key, term in zip(whose, terms, strict=True)]
-    assert _core.tokens_each(whose, terms) == each
-    assert _core.tokens_each([], []) == []
-
-
 def test_runs_are_shorter_in_large_stores() -> None:
     sizes = (0, 399_999, 400_000, 1_500_000, 2**32)
     wanted = [65_536, 65_536, 32_768, 16_384, 16_384]

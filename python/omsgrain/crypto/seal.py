@@ -185,18 +185,18 @@ class Sealer:
 
 
 def seal_many(
-    grains: Sequence[tuple[Sealer, bytes, bool]], *, signed: bool = False
-) -> list[bytes]:
-    """Seal many grains, each by its sealer, as a whole or not.
+    sealers: Sequence[Sealer], grains: list[tuple[bytes, bool]], *, signed: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """Seal many grains, each by its sealer, as a whole or not; return digests and sealed grains.
 
     The nonces come from one call of the system: a call for each costs as much as the cipher.
     """
-    random = os.urandom(NONCE * len(grains))
-    starts = range(0, len(random), NONCE)
-    return [
-        sealer._seal_with(random[at : at + NONCE], blob, whole, True, signed)
-        for at, (sealer, blob, whole) in zip(starts, grains, strict=True)
+    parts = _core.seal_parts(grains, os.urandom(NONCE * len(grains)), signed)
+    ciphers = [
+        sealer._cipher.encrypt(nonce, inner, header)
+        for sealer, (nonce, inner, header) in zip(sealers, parts, strict=True)
     ]
+    return _core.joined_seals(parts, ciphers)
 
 
 def seal(
@@ -231,11 +231,16 @@ def mask(place_key: bytes, places: bytes) -> bytes:
     The time of each place, its first six bytes, is XORed with the first six bytes of AES-256-ECB
     over its other ten, which differ from place to place, and six zeros.
     """
-    encryptor = Cipher(AES(_key(place_key)), ECB()).encryptor()
     pieces = (places[at : at + _PIECE] for at in range(0, len(places), _PIECE))
     return b"".join(
-        _core.mask_times(piece, encryptor.update(_core.place_blocks(piece))) for piece in pieces
+        _core.mask_times(piece, mask_stream(place_key, _core.place_blocks(piece)))
+        for piece in pieces
     )
+
+
+def mask_stream(place_key: bytes, blocks: bytes) -> bytes:
+    """Encrypt the blocks of places, which mask their times."""
+    return Cipher(AES(_key(place_key)), ECB()).encryptor().update(blocks)
 
 
 def _key(key: bytes) -> bytes:

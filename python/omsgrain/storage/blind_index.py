@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError
@@ -23,6 +23,7 @@ from omsgrain.search.words import PLAIN_KEYS, UNSEARCHED, spaced
 from omsgrain.storage.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE
 
 if TYPE_CHECKING:
+    from omsgrain._core import BlindEntry
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.base import Reader, Writer
@@ -35,7 +36,8 @@ _KEEPING = frozenset(
 )
 """Fields that can require to keep a grain: its own rules, or its sources with theirs."""
 
-_TEXTS = _core.TextFields(UNSEARCHED, PLAIN_KEYS, _KEEPING)
+_ASCII = spaced("".join(map(chr, range(128)))).encode()
+_TEXTS = _core.TextFields(UNSEARCHED, PLAIN_KEYS, _KEEPING, _ASCII)
 
 PLACE = 16
 WORD = b"w"
@@ -49,17 +51,6 @@ _COMPLEMENT = bytes(range(255, -1, -1))
 SEALS_RECORD = b"sealed"
 """The record of whether the store has ever encrypted a grain."""
 NONE_SEALED, SOME_SEALED = b"\0", b"\1"
-
-
-class BlindEntry(NamedTuple):
-    """The rows beside an encrypted grain, made from its content."""
-
-    number: bytes  # number of the key that encrypts it
-    digest: bytes  # its plain address
-    plain: bytes  # the token of its plain address
-    tokens: bytes  # the tokens of its terms and words, 16 bytes each
-    created_at: int  # ms, for its place
-    kept: bool  # it has a policy or retention that an erasure must check
 
 
 class KeyTrial:
@@ -89,18 +80,23 @@ def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
     return head + SEQUENCE.pack(seq)[-4:]
 
 
-def add(writer: Writer, rows: list[tuple[int, bytes, BlindEntry]]) -> None:
-    """Write the rows of encrypted grains that were just put."""
-    blind = [(entry.number, entry.tokens, place) for _, place, entry in rows]
-    writer.set_rows(BLIND, _core.blind_rows(blind))
+def add(
+    writer: Writer, grains: list[tuple[BlindEntry, bytes, int]], keys: Sequence[UserKeys]
+) -> None:
+    """Write the rows of encrypted grains that were just put.
+
+    Of each grain are passed: its entry, the address and number it is stored under, and its keys.
+    """
+    from omsgrain.crypto.seal import mask_stream
+
+    blocks = _core.blind_blocks(grains)
+    streams = [mask_stream(keys[first].place, own) for first, own in blocks]
+    writer.set_rows(BLIND, _core.blind_rows(grains, streams))
     if writer.row(META, SEALS_RECORD) != SOME_SEALED:
         writer.set_row(META, SEALS_RECORD, SOME_SEALED)
-    keys = [(SEQUENCE.pack(seq), entry) for seq, _, entry in rows]
-    writer.set_rows(PLAIN, [(entry.number + entry.plain, key) for key, entry in keys])
-    writer.set_rows(SEALED, [(key, entry.number) for key, entry in keys])
-    writer.set_rows(KEYED, [(entry.number + key, b"") for key, entry in keys])
-    if kept := [(entry.number + key, b"") for key, entry in keys if entry.kept]:
-        writer.set_rows(KEPT, kept)
+    for table, rows in zip((PLAIN, SEALED, KEYED, KEPT), _core.key_rows(grains), strict=True):
+        if rows:
+            writer.set_rows(table, rows)
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:
@@ -133,7 +129,7 @@ def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
     number, tokens = entry.number, entry.tokens
     starts = range(0, len(tokens), TOKEN)
     blind = [number + tokens[at : at + TOKEN] + place for at in starts]
-    _delete(writer, number, SEQUENCE.pack(seq), blind, [number + entry.plain])
+    _delete(writer, number, SEQUENCE.pack(seq), blind, [entry.name])
 
 
 def _delete(
@@ -148,29 +144,7 @@ def _delete(
     writer.set_row(SEALED, key, None)
 
 
-def blind_entries(blobs: list[bytes], keys: list[UserKeys]) -> list[BlindEntry]:
+def blind_entries(blobs: list[bytes], keys: Sequence[UserKeys]) -> list[BlindEntry]:
     """Make the rows beside encrypted grains, on all cores."""
-    found = _TEXTS.of(blobs)
-    tokens = _core.blind(blobs, [spaced(text) for text, _, _ in found], [k.token for k in keys])
-    plain = _core.tokens_each([k.address for k in keys], [digest for _, _, digest in found])
-    return [
-        BlindEntry(one.number, digest, name, together, created_at, kept)
-        for one, (_, kept, digest), name, (together, created_at) in zip(
-            keys, found, plain, tokens, strict=True
-        )
-    ]
-
-
-def masked(keys: Sequence[UserKeys], places: Sequence[bytes]) -> list[bytes]:
-    """Mask the times of places under the keys of their users."""
-    from omsgrain.crypto.seal import mask
-
-    groups: dict[bytes, list[int]] = {}
-    for i, one in enumerate(keys):
-        groups.setdefault(one.number, []).append(i)
-    found = [b""] * len(places)
-    for group in groups.values():
-        together = mask(keys[group[0]].place, b"".join([places[i] for i in group]))
-        for n, i in enumerate(group):
-            found[i] = together[n * PLACE : (n + 1) * PLACE]
-    return found
+    found = [one if one[0].isascii() else (spaced(one[0]), *one[1:]) for one in _TEXTS.of(blobs)]
+    return _core.blind(blobs, found, [(one.number, one.token, one.address) for one in keys])

@@ -27,10 +27,10 @@ from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import Writer, stored
-from omsgrain.storage.blind_index import BlindEntry
 from omsgrain.storage.tables import PLAIN, SEQUENCE, SIGNED
 
 if TYPE_CHECKING:
+    from omsgrain._core import BlindEntry
     from omsgrain.crypto.did import Resolver
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
@@ -341,14 +341,12 @@ def _seal(
     entries = blind_index.blind_entries(plain, whose)
     inner = {i: given.signatures[i].envelope for i in owners if i in given.signatures}
     sealed = seal_many(
-        [
-            (sealers[owner], inner.get(i, blobs[i]), i in inner or i in given.whole)
-            for i, owner in owners.items()
-        ],
+        [sealers[owner] for owner in owners.values()],
+        [(inner.get(i, blobs[i]), i in inner or i in given.whole) for i in owners],
         signed=signed,
     )
-    for i, one, blob, own, entry in zip(owners, sealed, plain, whose, entries, strict=True):
-        given.pairs[i] = (sha256(one).digest(), one)
+    for i, pair, blob, own, entry in zip(owners, sealed, plain, whose, entries, strict=True):
+        given.pairs[i] = pair
         given.sealed[i] = Sealed(blob, own, entry)
 
 
@@ -400,7 +398,7 @@ def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
     sealed = given.sealed.get(i)
     if sealed is None:
         return None
-    row = writer.row(PLAIN, sealed.blind.number + sealed.blind.plain)
+    row = writer.row(PLAIN, sealed.blind.name)
     if row is None:
         plain = given.plain(i)
         below: Writer = getattr(writer, "inner", writer)
@@ -411,7 +409,7 @@ def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
 
 def _known(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> dict[int, bytes | None]:
     """Do the same for many; nearly always one look-up shows that the store has none of them."""
-    names = [one.blind.number + one.blind.plain for i in which if (one := given.sealed.get(i))]
+    names = [one.blind.name for i in which if (one := given.sealed.get(i))]
     below: Writer = getattr(writer, "inner", writer)
     if writer.some_rows(PLAIN, names):
         return {i: known(writer, given, i) for i in which}
@@ -435,25 +433,18 @@ def _unread(
 def _firsts(given: PreparedGrains, which: Sequence[int]) -> dict[int, int]:
     """Return the first of equal grains for each: encrypted twice, a grain has two addresses."""
     firsts: dict[bytes, int] = {}
-    found = {}
-    for i in which:
-        blind = given.sealed[i].blind if i in given.sealed else None
-        name = given.pairs[i][0] if blind is None else blind.number + blind.plain
-        found[i] = firsts.setdefault(name, i) if blind is not None else i
-    return found
+    return {
+        i: firsts.setdefault(given.sealed[i].blind.name, i) if i in given.sealed else i
+        for i in which
+    }
 
 
 def _add_rows(writer: Writer, given: PreparedGrains, fresh: list[tuple[int, int]]) -> None:
     """Write the blind rows of encrypted grains, given by positions and sequence numbers."""
-    ours = [(seq, given.pairs[i][0], given.sealed[i]) for i, seq in fresh if i in given.sealed]
-    if not ours:
-        return
-    places = [blind_index.place_of(one.blind.created_at, digest, seq) for seq, digest, one in ours]
-    places = blind_index.masked([one.keys for _, _, one in ours], places)
-    blind_index.add(
-        writer,
-        [(seq, at, one.blind) for (seq, _, one), at in zip(ours, places, strict=True)],
-    )
+    ours = [(i, seq) for i, seq in fresh if i in given.sealed]
+    if ours:
+        grains = [(given.sealed[i].blind, given.pairs[i][0], seq) for i, seq in ours]
+        blind_index.add(writer, grains, [given.sealed[i].keys for i, _ in ours])
 
 
 def _add_signature(writer: Writer, given: PreparedGrains, i: int, seq: int | None) -> bool:

@@ -34,15 +34,19 @@ const PART: usize = 8 * LANES;
 /// About how many terms a grain has besides its words.
 const TERMS: usize = 14;
 
-/// A plain grain, in an envelope or not, the words of its texts and the token key of its user.
+/// A plain grain, in an envelope or not, its words and the keys of its user.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainGrain<'a> {
     /// A verified blob.
     pub blob: &'a [u8],
-    /// In any order.
-    pub words: &'a [&'a [u8]],
-    /// 32 bytes.
+    /// Its address.
+    pub digest: &'a [u8],
+    /// The words of its texts, separated by spaces, in any order.
+    pub words: &'a str,
+    /// The key of its terms, 32 bytes.
     pub key: &'a [u8],
+    /// The key of its address, 32 bytes.
+    pub address_key: &'a [u8],
 }
 
 /// The terms that find a grain.
@@ -50,6 +54,8 @@ pub struct PlainGrain<'a> {
 pub struct Blind {
     /// Each once, in order.
     pub tokens: Vec<Token>,
+    /// The token of its address.
+    pub address: Token,
     /// The time of its places, in ms.
     pub created_at: u64,
 }
@@ -64,35 +70,38 @@ pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
     let mut states = Vec::new();
     let mut whose = Vec::with_capacity(grains.len());
     for grain in grains {
-        let number = match numbers.get(grain.key) {
+        let keys = (grain.key, grain.address_key);
+        let number = match numbers.get(&keys) {
             Some(number) => *number,
             None => {
-                states.push(Hmac::new(grain.key)?);
-                numbers.insert(grain.key, states.len() - 1);
+                states.push((Hmac::new(grain.key)?, Hmac::new(grain.address_key)?));
+                numbers.insert(keys, states.len() - 1);
                 states.len() - 1
             }
         };
         whose.push(number);
     }
     let hashed: usize =
-        grains.iter().map(|grain| grain.blob.len() + 2 * BLOCK * (grain.words.len() + TERMS)).sum();
-    on_all_cores(hashed, grains.len(), |i| of_grain(&grains[i], &states[whose[i]])).into_iter().collect()
+        grains.iter().map(|grain| grain.blob.len() + BLOCK * (grain.words.len() / 4 + 2 * TERMS)).sum();
+    let one = |i: usize| of_grain(&grains[i], &states[whose[i]].0, &states[whose[i]].1);
+    on_all_cores(hashed, grains.len(), one).into_iter().collect()
 }
 
-fn of_grain(grain: &PlainGrain<'_>, hmac: &Hmac) -> Result<Blind> {
+fn of_grain(grain: &PlainGrain<'_>, hmac: &Hmac, address: &Hmac) -> Result<Blind> {
     if Header::read(extent::inner(grain.blob)?)?.has(ENCRYPTED) {
         return Err(Error::new(Code::Key, "the grain is encrypted, and there is no key to decrypt it").at(1));
     }
-    let mut terms: Vec<Key> = Vec::with_capacity(grain.words.len() + TERMS);
+    let mut terms: Vec<Key> = Vec::with_capacity(2 * TERMS);
     let place = rows(grain.blob, &[0; 32], 0, |term| terms.push(term))?;
-    terms.extend(grain.words.iter().map(|word| [WORD].iter().chain(*word).copied().collect()));
+    let words = grain.words.split(' ').filter(|word| !word.is_empty());
+    terms.extend(words.map(|word| [WORD].iter().chain(word.as_bytes()).copied().collect()));
     terms.sort_unstable();
     terms.dedup(); // a text repeats words, and to hash one costs more than to compare it
     let mut tokens = hmac.tokens(&terms);
     tokens.sort_unstable();
     tokens.dedup();
     let created_at = place[..6].iter().fold(0, |all, byte| all << 8 | u64::from(*byte));
-    Ok(Blind { tokens, created_at })
+    Ok(Blind { tokens, address: address.token(grain.digest), created_at })
 }
 
 /// The token of each term under one key.
@@ -104,27 +113,6 @@ pub fn tokens(key: &[u8], terms: &[&[u8]]) -> Result<Vec<Token>> {
     let hashed = terms.iter().map(|term| term.len() + 2 * BLOCK).sum();
     let parts: Vec<_> = terms.chunks(PART).collect();
     Ok(on_all_cores(hashed, parts.len(), |i| hmac.tokens(parts[i])).concat())
-}
-
-/// The token of each term under the key beside it.
-///
-/// # Errors
-/// `ERR_KEY` for a key of another length.
-pub fn tokens_each(keys: &[&[u8]], terms: &[&[u8]]) -> Result<Vec<Token>> {
-    // A batch has many terms of few keys, and the terms of one key are hashed side by side.
-    let mut order: Vec<usize> = (0..terms.len().min(keys.len())).collect();
-    order.sort_by_key(|i| keys[*i]);
-    let groups: Vec<&[usize]> = order.chunk_by(|a, b| keys[*a] == keys[*b]).collect();
-    let hashed = terms.iter().map(|term| term.len() + 2 * BLOCK).sum();
-    let made = on_all_cores(hashed, groups.len(), |n| {
-        let terms: Vec<&[u8]> = groups[n].iter().map(|i| terms[*i]).collect();
-        Ok(Hmac::new(keys[groups[n][0]])?.tokens(&terms))
-    });
-    let mut tokens = vec![Token::default(); order.len()];
-    for (group, made) in groups.iter().zip(made) {
-        group.iter().zip(made?).for_each(|(i, token)| tokens[*i] = token);
-    }
-    Ok(tokens)
 }
 
 /// The token of one term under each key: a query for it does not show the user.
@@ -201,16 +189,22 @@ mod tests {
     #[test]
     fn tokens_are_hmacs_of_the_rows_and_words() {
         let keys: [[u8; KEY]; 2] = [[7; KEY], [9; KEY]];
-        let words: [&[u8]; 3] = [b"one", b"", b"one"];
         let blobs: Vec<_> = (0..300).map(blob).collect();
-        let grain = |(i, blob): (usize, _)| PlainGrain { blob, words: &words, key: &keys[i % 2] };
+        let grain = |(i, blob): (usize, _)| PlainGrain {
+            blob,
+            digest: &blob[..32],
+            words: " one  one",
+            key: &keys[i % 2],
+            address_key: &keys[i % 3 % 2],
+        };
         let grains: Vec<_> = blobs.iter().map(|b| &b[..]).enumerate().map(grain).collect();
         for (i, found) in blind(&grains).unwrap().into_iter().enumerate() {
             let key = &keys[i % 2];
-            let mut expected = vec![plain_hmac(key, b"wone"), plain_hmac(key, b"w")];
+            let mut expected = vec![plain_hmac(key, b"wone")];
             rows(&blobs[i], &[0; 32], 0, |term| expected.push(plain_hmac(key, &term))).unwrap();
             expected.sort_unstable();
-            assert_eq!(found, Blind { tokens: expected, created_at: 1000 * i as u64 });
+            let address = plain_hmac(&keys[i % 3 % 2], &blobs[i][..32]);
+            assert_eq!(found, Blind { tokens: expected, address, created_at: 1000 * i as u64 });
         }
     }
 
@@ -250,9 +244,12 @@ mod tests {
     #[test]
     fn what_has_no_tokens() {
         let (good, key) = (blob(1), [1; KEY]);
-        let code =
-            |blob: &[u8], key: &[u8]| blind(&[PlainGrain { blob, words: &[], key }]).unwrap_err().kind();
+        let under = |blob: &[u8], key: &[u8], address_key: &[u8]| {
+            blind(&[PlainGrain { blob, digest: &[], words: "", key, address_key }]).unwrap_err().kind()
+        };
+        let code = |blob: &[u8], key: &[u8]| under(blob, key, &[1; KEY]);
         assert_eq!(code(&good, &key[1..]), Code::Key);
+        assert_eq!(under(&good, &key, &key[1..]), Code::Key);
         assert_eq!(code(&good[..good.len() - 1], &key), Code::Corrupt);
         let sealed = [&[1, good[1] | ENCRYPTED], &good[2..]].concat();
         assert_eq!(code(&sealed, &key), Code::Key);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The texts of a grain that a search reads. The caller splits them into words: folding needs
-//! tables that the core does not have.
+//! The texts of a grain that a search reads. The caller folds them into words, since that needs
+//! tables that the core does not have; it passes the part of them for ASCII.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::value::Value;
 use crate::{Result, decode, extent};
 
 /// The fields to search, by their full names.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TextFields {
     /// Their texts are not searched.
     pub skipped: HashSet<String>,
@@ -19,12 +19,15 @@ pub struct TextFields {
     pub fixed: HashSet<String>,
     /// A grain with one of them is marked.
     pub marked: HashSet<String>,
+    /// What the caller folds each ASCII character to, one for one: texts with no others are folded
+    /// here.
+    pub folds: [u8; 128],
 }
 
 /// The searched parts of one grain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Searched {
-    /// Its texts, one per line.
+    /// Its texts, one per line; folded, if they are ASCII.
     pub text: String,
     /// It has a marked field.
     pub marked: bool,
@@ -54,6 +57,9 @@ impl TextFields {
                     add(&mut found.text, value, !self.fixed.contains(name.as_ref()));
                 }
             }
+        }
+        if found.text.is_ascii() {
+            found.text = found.text.bytes().map(|byte| char::from(self.folds[usize::from(byte)])).collect();
         }
         Ok(found)
     }
@@ -99,6 +105,9 @@ mod tests {
             skipped: names(&["user_id", "type"]),
             fixed: names(&["x_fixed"]),
             marked: names(&["x_mark"]),
+            folds: std::array::from_fn(
+                |code| if code == 10 { b'+' } else { (code as u8).to_ascii_uppercase() },
+            ),
         };
         for (text, marked) in [
             (r#""user_id":"u","content":"a","x_own":{"k":["b",{"l":"c"},1]},"x_fixed":{"k":"d"}"#, false),
@@ -110,11 +119,17 @@ mod tests {
             let whole = format!(r#"{{"type":"event","created_at":5,{text}}}"#);
             let blob = encode(&&json::parse(whole.as_bytes()).unwrap(), &Options::default()).unwrap();
             let [found] = &fields.of(&[&blob]).unwrap()[..] else { panic!("one grain") };
-            let mut lines: Vec<_> = found.text.lines().collect();
+            let mut lines: Vec<_> = found.text.split('+').collect();
             lines.sort_unstable();
-            assert_eq!(lines, ["a", "b", "c", "d", "k", "l"]);
+            assert_eq!(lines, ["A", "B", "C", "D", "K", "L"]);
             assert_eq!((found.marked, found.digest), (marked, sha256(&blob)));
         }
+        let blob = encode(
+            &&json::parse(r#"{"type":"event","content":"é","created_at":5}"#.as_bytes()).unwrap(),
+            &Options::default(),
+        )
+        .unwrap();
+        assert_eq!(fields.of(&[&blob]).unwrap()[0].text, "é");
         assert!(fields.of(&[b"\x01"]).is_err());
     }
 }

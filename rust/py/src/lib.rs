@@ -2,6 +2,7 @@
 //! `omsgrain._core`: this file lists the functions for Python; `omsgrain-core` does the work.
 
 mod batch;
+mod blind;
 mod columns;
 mod container;
 mod convert;
@@ -26,6 +27,11 @@ mod _core {
     #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
+    use crate::blind::{
+        BlindEntry, TextFields, blind, blind_blocks, blind_rows, key_rows, mask_times, place_blocks, tokens,
+        tokens_many, user_ids,
+    };
+    #[pymodule_export]
     use crate::columns::{field_columns, sound_blobs};
     #[pymodule_export]
     use crate::container::{
@@ -41,10 +47,7 @@ mod _core {
         unpack_floats, usual_seconds, verify, verify_many,
     };
     #[pymodule_export]
-    use crate::index::{
-        TextFields, address_rows, all_placed, blind, blind_rows, blob_rows, blobs_at, mask_times,
-        place_blocks, stored_blobs, tokens, tokens_each, tokens_many, user_ids,
-    };
+    use crate::index::{address_rows, all_placed, blob_rows, blobs_at, stored_blobs};
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]
@@ -52,7 +55,7 @@ mod _core {
     #[pymodule_export]
     use crate::read_counts::ReadCounts;
     #[pymodule_export]
-    use crate::signature::{SignedPieces, plain_header, prove_many, sealed_header};
+    use crate::signature::{SignedPieces, joined_seals, plain_header, prove_many, seal_parts, sealed_header};
 
     /// The version, which only Cargo.toml defines.
     #[pymodule_export]
