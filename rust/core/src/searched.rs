@@ -19,7 +19,7 @@ pub struct TextFields {
     pub fixed: HashSet<String>,
     /// A grain with one of them is marked.
     pub marked: HashSet<String>,
-    /// What the caller folds each ASCII character to, one for one: texts with no others are folded
+    /// The fold of each ASCII character, one for one. Texts of ASCII alone are folded
     /// here.
     pub folds: [u8; 128],
 }

@@ -86,7 +86,7 @@ pub fn sealed_header<'py>(
 /// For each grain its nonce, the bytes to encrypt, and the header of the sealed grain.
 type SealParts<'py> = Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)>;
 
-/// What the cipher needs of each grain, to be sealed as a whole or not. The nonces are one after
+/// The parts that the cipher needs, for each grain and whether to seal all of it. The nonces are one after
 /// the other.
 #[pyfunction]
 pub fn seal_parts<'py>(
