@@ -150,6 +150,30 @@ def test_search(shell: Shell, store: Path) -> None:
     assert shell.error("search", store, " ")[0] == exit_code("ERR_SCHEMA")
 
 
+def test_a_search_that_waits_for_no_index(
+    shell: Shell, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with og.open(store) as made:
+        made.put_many([lamp("broken", n, namespace="home") for n in range(30)])
+        lacks = len(made)
+    found = shell.json("search", store, "broken", "--no-wait")
+    assert (found["results"], found["behind"]) == ([], lacks)
+    assert shell("search", store, "broken", "--no-wait") == 0
+    assert f"{lacks} grains are not indexed yet" in shell.err.decode()
+    monkeypatch.setattr("omsgrain.cli.query._MANY", lacks)
+    assert shell("search", store, "broken") == 0
+    assert f"adding {lacks} grains to the text index" in shell.err.decode()
+    found = shell.json("search", store, "broken", "--no-wait", "--limit", "100")
+    assert len(found["results"]) == 30 and "behind" not in found
+
+
+def test_ingest_for_searches(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "grains.json").write_text(json.dumps([lamp("broken", 1), lamp("on", 2)]))
+    assert shell("ingest", tmp_path / "m.omsg", tmp_path / "grains.json", "--index-text") == 0
+    found = shell.json("search", tmp_path / "m.omsg", "broken", "--no-wait")
+    assert len(found["results"]) == 1 and "behind" not in found
+
+
 @pytest.mark.parametrize(
     ("fields", "asked", "says"),
     [

@@ -331,7 +331,7 @@ def test_iter_query_reads_by_size(tmp_path: Path) -> None:
 
 def test_a_late_cursor_gives_the_same_page(big: og.GrainStore) -> None:
     page, same = ask(big, 5, user_id="user 1"), ask(big, 5, user_id="user 1")
-    whole = Page(page.results, None, same.next_cursor, None, None)
+    whole = Page(page.results, None, same.next_cursor, None, None, 0)
     assert page == whole == same
     assert repr(page) == repr(whole)
     copy = pickle.loads(pickle.dumps(page))

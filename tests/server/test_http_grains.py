@@ -268,6 +268,19 @@ def test_search(served: Site) -> None:
     assert answer["incomplete"] is None
 
 
+@pytest.mark.parametrize("served", ["plain"], indirect=True)
+def test_a_search_that_waits_for_no_index(served: Site) -> None:
+    """It says that there may be more, and not how many grains all tenants have."""
+    token = served.token()
+    put(served, token, lamp("violet light"))
+    answer = served.ask("GET", "/v1/search?text=violet&wait=false", token).json()
+    assert (answer["results"], answer["incomplete"]) == ([], "behind")
+    assert "behind" not in answer
+    assert len(served.ask("GET", "/v1/search?text=violet", token).json()["results"]) == 1
+    answer = served.ask("GET", "/v1/search?text=violet&wait=false", token).json()
+    assert (len(answer["results"]), answer["incomplete"]) == (1, None)
+
+
 def test_a_search_of_large_grains_ends_before_they_fill_the_memory(
     served: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

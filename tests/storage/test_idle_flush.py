@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -12,7 +12,7 @@ import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import memtable, storage
-from omsgrain.storage.lmdb.memtable import LEAST, IdleFlush
+from omsgrain.storage.lmdb.memtable import LEAST, IdleThread
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from support.child_process import run
 from support.store_contract import make_pairs, put
@@ -29,21 +29,21 @@ def path(tmp_path: Path) -> Iterator[Path]:
 class Moments:
     """Stands for the clock: each pause lasts until the test says how it ended."""
 
-    def __init__(self, watched: IdleFlush) -> None:
+    def __init__(self, watched: IdleThread) -> None:
         self.pauses = threading.Semaphore(0)
         self.flushes = threading.Semaphore(0)
         self.endings: SimpleQueue[bool] = SimpleQueue()
-        self._flush = watched._flush
-        watched._flush = self.flush
+        self._flush = watched._work
+        watched._work = self.flush
         watched.wait = self.wait
 
     def wait(self, seconds: float) -> bool:
         self.pauses.release()
         return self.endings.get(timeout=LONG)
 
-    def flush(self, least: int) -> None:
+    def flush(self, still: Callable[[], bool]) -> None:
         try:
-            self._flush(least)
+            self._flush(still)
         finally:
             self.flushes.release()
 
@@ -68,7 +68,7 @@ class Moments:
             assert not thread.is_alive()
 
 
-def quiet_of(store: LmdbStorage) -> IdleFlush:
+def quiet_of(store: LmdbStorage) -> IdleThread:
     found = store._env._idle_flush
     assert found is not None
     return found
@@ -129,7 +129,7 @@ def test_an_error_is_left_for_the_next_time(path: Path) -> None:
     moments = Moments(quiet_of(store))
     inner = moments._flush
 
-    def refuse(least: int) -> None:
+    def refuse(still: Callable[[], bool]) -> None:
         raise StoreError("no room")
 
     moments._flush = refuse
@@ -172,14 +172,14 @@ def test_by_the_clock(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = LmdbStorage(path, durable=False)
     flushed = threading.Event()
     watched = quiet_of(store)
-    inner = watched._flush
+    inner = watched._work
 
-    def flush(least: int) -> None:
-        inner(least)
+    def flush(still: Callable[[], bool]) -> None:
+        inner(still)
         if store.stats().watermark:
             flushed.set()
 
-    watched._flush = flush
+    watched._work = flush
     put(store, *make_pairs(LEAST))
     assert flushed.wait(LONG)
     store.close()

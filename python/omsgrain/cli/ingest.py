@@ -162,6 +162,9 @@ class Rejects:
 @click.option(
     "--require-signatures", is_flag=True, help="Accept only grains with a valid signature."
 )
+@click.option(
+    "--index-text", is_flag=True, help="Add the grains to the text index too; searches wait less."
+)
 @click.option("--allow-erased", is_flag=True, help="Store also grains that were erased.")
 @plain_option
 @trust_options
@@ -173,6 +176,7 @@ def ingest(
     errors: Any,
     rejects_path: Path | None,
     require_signatures: bool,
+    index_text: bool,
     allow_erased: bool,
     as_json: bool,
     **encode_options: Any,
@@ -193,7 +197,8 @@ def ingest(
         raise click.UsageError("--rejects needs --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
-    opening = partial(open_store, store, require_signatures=require_signatures)
+    feed = "ingest" if index_text else "idle"
+    opening = partial(open_store, store, require_signatures=require_signatures, text_index=feed)
     given = {name: value for name, value in encode_options.items() if value}
     how = {"format": form, "errors": errors, "options": given, "allow_erased": allow_erased}
     tally = IngestTally()

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import Manual, argument, store_argument
-from omsgrain.cli.console import Console, TableColumn, TextTable
+from omsgrain.cli.console import Console, TableColumn, TextTable, progress
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.open import keys_option, open_store, open_to_read
 from omsgrain.errors import NotFoundError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from omsgrain.store import GrainStore
 
 SHORT = 12  # digits that identify an address on a screen
+_MANY = 10_000  # grains: adding them to the text index takes a moment that people notice
 WIDEST_TYPE = 20  # the name of an opaque grain may be longer
 
 
@@ -182,9 +184,13 @@ def plan_text(plan: Plan) -> str:
 @click.option("--limit", type=int, default=10, metavar="N",
               help="The most results.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show whole addresses.")
+@click.option("--no-wait", is_flag=True,
+              help="Do not add new grains to the text index first.")  # fmt: skip
 @keys_option
 @output.json_option
-def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **given: Any) -> None:
+def search(
+    store: Where, text: str, limit: int, full: bool, no_wait: bool, as_json: bool, **given: Any
+) -> None:
     """Find the grains of STORE that match the filters and best match the words of TEXT.
 
     Any word can match, and rare words count more. +word is required, -word is excluded, "two
@@ -194,7 +200,14 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
     Matches are in [brackets]; if they are not in the shown text, their field is named.
     """
     with open_to_read(store, count_access=False) as grains:
-        page = grains.search(text, limit=limit, **taken(given))
+        find = partial(grains.search, text, limit=limit, **taken(given))
+        page = find(wait=False)
+        if page.behind and not no_wait:
+            if page.behind >= _MANY and not as_json:
+                click.echo(f"adding {page.behind} grains to the text index", err=True)
+            with progress(page.behind, "grains", as_json) as advance:
+                grains.maintenance.index_text(advance)
+            page = find()
     if as_json:
         output.emit(envelope(page))
         return
@@ -205,6 +218,8 @@ def search(store: Where, text: str, limit: int, full: bool, as_json: bool, **giv
     click.echo(f"{len(page.results)} found", err=True)
     if page.incomplete is not None:
         click.echo("there may be more: the filters excluded too many matches", err=True)
+    if page.behind:
+        click.echo(f"there may be more: {page.behind} grains are not indexed yet", err=True)
 
 
 def _marked(hit: Hit, text: str) -> str:

@@ -40,7 +40,7 @@ def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> 
 
     The envelope needs a score in each result. Those of a query have none: it is the time, scaled
     to 0..1 within the page: the newest has 1. If a search ended
-    early, the envelope says why.
+    early, the envelope says why; if it did not wait, how many grains the index lacks.
 
     Spec: OMS §28.1
     """
@@ -68,7 +68,7 @@ def envelope(page: Page, states: Sequence[GrainStatus | None] | None = None) -> 
         "total": page.total,
         "next_cursor": page.next_cursor,
         "plan": None if page.plan is None else asdict(page.plan),
-    } | ({} if page.incomplete is None else {"incomplete": page.incomplete})
+    } | {name: said for name in ("incomplete", "behind") if (said := getattr(page, name))}
 
 
 def standing(state: GrainStatus | None) -> str:

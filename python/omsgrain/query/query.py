@@ -69,15 +69,20 @@ class Page:
         next_cursor: where the next page begins, for a later query; None at the end.
         plan: how the query was answered; None unless it was asked for.
         incomplete: of a search that ended early: why, so there may be more than the results.
+        behind: of a search that did not wait: how many grains are not in the text index yet, at
+            most.
     """
 
-    __slots__ = ("_ask", "_cursor", "incomplete", "next_cursor", "plan", "results", "total")
+    __slots__ = (
+        "_ask", "_cursor", "behind", "incomplete", "next_cursor", "plan", "results", "total"
+    )  # fmt: skip
 
     results: list[Hit]
     total: int | None
     next_cursor: str | None
     plan: Plan | None
     incomplete: Incomplete | None
+    behind: int
 
     @classmethod
     def going_on(
@@ -95,6 +100,7 @@ class Page:
         put(page, "total", total)
         put(page, "plan", plan)
         put(page, "incomplete", None)
+        put(page, "behind", 0)
         put(page, "_cursor", cursor)
         put(page, "_ask", ask)
         return page
@@ -129,7 +135,8 @@ class Page:
         return made
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (Page, (self.results, self.total, self.next_cursor, self.plan, self.incomplete))
+        rest = (self.plan, self.incomplete, self.behind)
+        return (Page, (self.results, self.total, self.next_cursor, *rest))
 
 
 def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
@@ -187,7 +194,7 @@ def run(
         total = walk.count(places, met) if start is None else walk.count(walk.places(None))
     results = hits(found, asked.names)
     if not more:
-        return Page(results, total, None, plan, None)
+        return Page(results, total, None, plan, None, 0)
     last = found[-1][0]
     return Page.going_on(
         results, total, lambda: cursors.pack(query or _fingerprint(asked, order), last), plan, ask

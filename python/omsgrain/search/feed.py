@@ -31,6 +31,9 @@ from omsgrain.storage.tables import (
 PAGE = 4_096
 """Maximum grains per transaction."""
 
+WATCHED_PAGE = 1_024
+"""The same for a feed in the background or with progress: about 15 ms."""
+
 Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a snapshot of the store."""
 
@@ -82,6 +85,15 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
         blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
         return FeedPage(restart, blobs, list(_removed(reader, last, upto)), upto)
+
+
+def lag(read: Read, now: FeedState) -> tuple[int, bool]:
+    """Return how many grains an index lacks, at most, and whether it is of this store."""
+    with read() as reader:
+        end, grains = reader.last_seq(), reader.count()
+        if end < now.last or not _knows(reader, now):
+            return grains, False
+        return min(end - now.last, grains), True
 
 
 @contextmanager

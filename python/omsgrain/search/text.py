@@ -147,11 +147,17 @@ class TextMatches:
     more: bool  # whether there are further matches
     read: int  # number of matches that were read, including those that a filter rejected
     complete: bool  # False if the search stopped after too many rejections
+    behind: int = 0  # grains that were not in the index, at most
 
 
 class Start(NamedTuple):
     page: list[Row]  # the first page, best first
     more: More  # returns the next page
+    behind: int = 0  # grains that are not in the index yet, at most; 0 after catching up
+
+
+Watch: TypeAlias = Callable[[int], bool]
+"""Gets how many sequence numbers a page of a feed had; False stops the feed."""
 
 
 class TextIndex(ABC):
@@ -166,12 +172,22 @@ class TextIndex(ABC):
         """Whether an index exists, so that keeping it up to date is useful."""
 
     @abstractmethod
-    def catch_up(self, read: Read) -> int:
-        """Index what is new in the store; a search does this first."""
+    def catch_up(self, read: Read, watch: Watch | None = None) -> int:
+        """Index what is new in the store; a search does this first.
+
+        Returns:
+            The last sequence number that the index includes.
+        """
 
     @abstractmethod
-    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
-        """Catch up, and return the first matches of a query."""
+    def behind(self, read: Read) -> int:
+        """Return how many grains are not in the index yet, at most."""
+
+    @abstractmethod
+    def start(
+        self, read: Read, query: Query, seqs: Set[int] | None, size: int, *, wait: bool = True
+    ) -> Start:
+        """Return the first matches of a query, after catching up unless ``wait`` is False."""
 
     def search(
         self,
@@ -182,15 +198,18 @@ class TextIndex(ABC):
         seqs: Set[int] | None = None,
         accept: Callable[[int], bool] | None = None,
         most: int = MOST,
+        wait: bool = True,
     ) -> TextMatches:
-        """Return grains by their words, after catching up with the store."""
+        """Return grains by their words, after catching up with the store if it shall wait."""
         query = query if isinstance(query, Query) else read_query(query)
         if limit < 1 or most < 1:
             raise RangeError("limit and most must be at least 1", expected="limit, most >= 1")
         wanted = limit + 1  # one more shows whether there are further ones
+        size = wanted if accept is None else max(wanted, _FIRST_PAGE)
+        begun = self.start(read, query, seqs, size, wait=wait)
         found: list[Row] = []
         rows, complete = 0, True
-        for row in self._rows(read, query, seqs, wanted, filtered=accept is not None):
+        for row in _rows(begun, size):
             if rows - len(found) == most:
                 complete = False
                 break
@@ -201,30 +220,8 @@ class TextIndex(ABC):
                     break
         best = found[0][1] if found else 0.0
         scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
-        return TextMatches(tuple(scored[:limit]), len(found) == wanted, rows, complete)
-
-    def _rows(
-        self,
-        read: Read,
-        query: Query,
-        seqs: Set[int] | None,
-        wanted: int,
-        *,
-        filtered: bool,
-    ) -> Iterator[Row]:
-        """Yield all matches, best first, in pages on demand."""
-        size = max(wanted, _FIRST_PAGE) if filtered else wanted
-        page, more = self.start(read, query, seqs, size)
-        seen: set[int] = set()
-        while True:
-            for row in page:
-                if row[0] not in seen:  # grains indexed meanwhile shift the others
-                    seen.add(row[0])
-                    yield row
-            if len(page) < size:
-                return
-            size *= 8
-            page = more(size)
+        whole = len(found) == wanted
+        return TextMatches(tuple(scored[:limit]), whole, rows, complete, begun.behind)
 
     @abstractmethod
     def rebuild(self, read: Read) -> None:
@@ -247,6 +244,21 @@ class TextIndex(ABC):
     @abstractmethod
     def close(self) -> None:
         """Close the index. A second call does nothing."""
+
+
+def _rows(begun: Start, size: int) -> Iterator[Row]:
+    """Yield all matches, best first, in pages on demand."""
+    page, more, _ = begun
+    seen: set[int] = set()
+    while True:
+        for row in page:
+            if row[0] not in seen:  # grains indexed meanwhile shift the others
+                seen.add(row[0])
+                yield row
+        if len(page) < size:
+            return
+        size *= 8
+        page = more(size)
 
 
 def texts_of(store: Storage, budget: Budget) -> TextIndex:

@@ -33,7 +33,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.search import feed
 from omsgrain.search.feed import Read, transaction
 from omsgrain.search.rank import PhraseCounts, RankedMatches
-from omsgrain.search.text import TRIES, Query, Row, Start, TextIndex
+from omsgrain.search.text import TRIES, Query, Row, Start, TextIndex, Watch
 from omsgrain.search.words import COLUMNS
 from omsgrain.storage.base import CheckProblem, see_open
 from omsgrain.storage.location import Budget
@@ -414,28 +414,41 @@ class SqliteTextIndex(TextIndex):
     def exists(self) -> bool:
         return self._handle.exists
 
-    def catch_up(self, read: Read) -> int:
+    def catch_up(self, read: Read, watch: Watch | None = None) -> int:
         self._handle.check()
         with self._feeding:
             with suppress(DamagedError):
-                return self._feed(read)
-            return self._feed(read)
+                return self._feed(read, watch)
+            return self._feed(read, watch)
 
-    def _feed(self, read: Read) -> int:
+    def _feed(self, read: Read, watch: Watch | None) -> int:
+        # One that is watched makes way for others after each few grains.
+        most = self._page if watch is None else min(self._page, feed.WATCHED_PAGE)
         while True:
             before = self._handle.read(feed.state)
-            page = feed.next_page(read, before, sure=self._sure, most=self._page)
+            page = feed.next_page(read, before, sure=self._sure, most=most)
             self._sure = True
             if page is None:
                 return before.last
             self._handle.write(partial(feed.write, page=page, before=before))
+            if watch is not None and not watch(max(page.last - before.last, 0)):
+                return page.last
 
-    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
+    def behind(self, read: Read) -> int:
+        with suppress(DamagedError):
+            return feed.lag(read, self._handle.read(feed.state))[0]
+        return feed.lag(read, self._handle.read(feed.state))[0]
+
+    def start(
+        self, read: Read, query: Query, seqs: Set[int] | None, size: int, *, wait: bool = True
+    ) -> Start:
         damaged = False
         for _ in range(TRIES):
-            upto = self.catch_up(read)
             walk = RankedMatches(self._counts, query, seqs)
             try:
+                upto, lacks = (self.catch_up(read), 0) if wait else self._usable(read)
+                if upto is None:
+                    return Start([], lambda size: [], lacks)
                 page = self._handle.read(partial(_page_of, walk=walk, size=size, upto=upto))
             except DamagedError:
                 if damaged:
@@ -443,10 +456,16 @@ class SqliteTextIndex(TextIndex):
                 damaged = True
                 continue
             if page is not None:
-                return Start(page, partial(self._next, walk))
+                return Start(page, partial(self._next, walk), lacks)
         raise StoreError(
             "another process keeps rebuilding the text index", expected="one rebuild at a time"
         )
+
+    def _usable(self, read: Read) -> tuple[int | None, int]:
+        """Return how far the index is, None if it is of another store, and what it lacks."""
+        now = self._handle.read(feed.state)
+        lacks, ours = feed.lag(read, now)
+        return (now.last if ours else None), lacks
 
     def _next(self, walk: RankedMatches, size: int) -> list[Row]:
         return self._handle.read(partial(walk.page, size=size))

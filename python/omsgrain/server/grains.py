@@ -261,7 +261,7 @@ async def search(call: RequestContext) -> Response:
     """Return the grains that best match words; unranked if too many are encrypted.
 
     If grains are large, it returns fewer than the limit and sets ``incomplete``: a search has no
-    cursor.
+    cursor. So it does if it did not wait, and the text index lacks grains.
     """
     store, tenant = call.service.stores.main, call.tenant
     filters = {name: call.given[name] for name in ("type", "namespace")}
@@ -270,12 +270,15 @@ async def search(call: RequestContext) -> Response:
     def found(flag: Flag) -> dict[str, Any]:
         asked: dict[str, Any] = {"limit": limit, **filters}
         try:
-            page = store.search(text, user_id=tenant, most_bytes=_BYTES, **asked)
+            wait = call.given["wait"]
+            page = store.search(text, user_id=tenant, most_bytes=_BYTES, wait=wait, **asked)
         except UnsupportedError:
             found = _page(call, asked | {"words": text}, flag)
             cut = found["next_cursor"] is not None and len(found["results"]) < limit
             return found | {"ranked": False, "incomplete": "bytes" if cut else None}
-        return _values(page) | {"ranked": True, "incomplete": page.incomplete}
+        # Not how many: that would count the grains of other tenants.
+        behind = "behind" if page.behind else None
+        return _values(page) | {"ranked": True, "incomplete": page.incomplete or behind}
 
     def work(flag: Flag) -> Response:
         try:

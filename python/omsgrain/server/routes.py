@@ -88,6 +88,7 @@ _QUERY: Final = (
 _SEARCH: Final = (
     Parameter("text", "The words to search for.", required=True),
     Parameter("limit", "results", "integer", low=1, high=1_000, default=10),
+    Parameter("wait", "First add new grains to the text index.", "boolean", default=True),
     _FILTERS["type"],
     _FILTERS["namespace"],
 )
@@ -291,7 +292,7 @@ _SHAPES: Final[dict[str, Any]] = {
             _object("grain", "content_address", grain=_FREE, content_address=_ADDRESS)
         ),
         total={"type": ["integer", "null"]}, next_cursor={"type": ["string", "null"]},
-        ranked={"type": "boolean"}, incomplete={"enum": ["refused", "bytes", None]},
+        ranked={"type": "boolean"}, incomplete={"enum": ["refused", "bytes", "behind", None]},
     ),
     "Grain": _object(
         "content_address", "grain", "state",

@@ -468,6 +468,10 @@ class Storage(Protocol):
         """
         ...
 
+    def on_write(self, call: Callable[[], None]) -> None:
+        """Call a function, which must be fast, after each write of this handle."""
+        ...
+
     def sync(self) -> None:
         """Sync what was written with ``durability="relaxed"``."""
         ...

@@ -412,6 +412,9 @@ class EncryptedStorage:
 
         return self.inner.write(run, expecting=expecting)
 
+    def on_write(self, call: Callable[[], None]) -> None:
+        self.inner.on_write(call)
+
     def sync(self) -> None:
         self.inner.sync()
 

@@ -151,6 +151,7 @@ class MemoryStorage:
     sidecar = Sidecar()
 
     def __init__(self) -> None:
+        self._written: Callable[[], None] | None = None
         self._tables = _tables()
         self._memtable = Memtable(0)  # the whole index
         self._head = _Head()
@@ -191,7 +192,12 @@ class MemoryStorage:
             with self._lock:
                 self._head = writer.head
                 self._prune(writer.changed)
-            return result
+        if self._written is not None:
+            self._written()
+        return result
+
+    def on_write(self, call: Callable[[], None]) -> None:
+        self._written = call
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:

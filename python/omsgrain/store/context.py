@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
 
 from omsgrain import _core
 from omsgrain.errors import (
@@ -21,7 +22,8 @@ from omsgrain.errors import (
     SchemaError,
     StoreError,
 )
-from omsgrain.storage.base import KeyedReader, Reader, Storage, Writer
+from omsgrain.storage.base import TEXT_FILE, KeyedReader, Reader, Storage, Writer
+from omsgrain.storage.lmdb.memtable import IdleThread
 from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import COUNTERS
 
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from omsgrain.search.text import TextIndex
     from omsgrain.search.user_texts import UserTexts
     from omsgrain.store.trust import Required
+
+TextFeed = Literal["idle", "ingest"]
 
 MANY = 4_096
 """Reads of so many grains are counted in memory before they are written."""
@@ -71,6 +75,7 @@ class Settings:
             require: which grains the store accepts only signed.
             resolver: resolves DIDs that do not contain their key.
             budget: memory limits of the parts.
+        text_index: when the text index is fed in the background.
     """
 
     actor: str | None = None
@@ -86,17 +91,21 @@ class Settings:
     require: Required | None = None
     resolver: Resolver | None = None
     budget: Budget = field(default_factory=Budget)
+    text_index: TextFeed = "idle"
 
 
 class Context:
     """The storage, settings and search indexes that a store's verbs and parts work with."""
 
     __slots__ = (
+        "__weakref__",
         "_indexes",
         "_nearest",
         "_reads",
+        "_text_feed",
         "_texts",
         "_user_texts",
+        "awaits_texts",
         "counts_reads",
         "inner",
         "settings",
@@ -119,6 +128,21 @@ class Context:
         self._nearest: Nearest | None = None
         self._user_texts: UserTexts | None = None
         self._indexes = threading.Lock()
+        eager = self.settings.text_index == "ingest"
+        #: Whether `close` waits until the text index is complete: it was searched.
+        self.awaits_texts = eager
+        self._text_feed: IdleThread | None = None
+        if not storage.readonly:
+            # The thread must not keep a store alive that was dropped without `close`.
+            me = weakref.ref(self)
+            self._text_feed = IdleThread(
+                partial(_feed_texts, me),
+                name="text-feed",
+                eager=eager,
+                wanted=partial(_has_texts, me),
+            )
+            weakref.finalize(self, self._text_feed.end)
+            storage.on_write(self._text_feed.written)
 
     def count_reads(self, read: Sequence[bytes | str]) -> None:
         """Count reads of digests or addresses by the user, if the store counts reads."""
@@ -179,6 +203,11 @@ class Context:
             return True
         return there.folder is not None and any(there.folder.glob(name))
 
+    def feed_texts_soon(self) -> None:
+        """Let the text index be fed in the next quiet moment."""
+        if self._text_feed is not None:
+            self._text_feed.wake()
+
     def texts(self) -> TextIndex:
         with self._indexes:
             if self._texts is None:
@@ -212,9 +241,11 @@ class Context:
     def close(self) -> None:
         """Close the indexes and the storage. A second call does nothing."""
         try:
+            if self._text_feed is not None:
+                self._text_feed.end()
             with suppress(OmsError):  # the next search catches up
-                if self._texts is not None and not self.storage.readonly:
-                    self._texts.catch_up(self.storage.read)
+                if self.awaits_texts and not self.storage.readonly:
+                    self.texts().catch_up(self.storage.read)
                 if self._nearest is not None:
                     self._nearest.catch_up(self.storage, make=False)
         finally:
@@ -228,6 +259,22 @@ class Context:
                 self.write_counts()
             finally:
                 self.storage.close()
+
+
+def _has_texts(of: weakref.ref[Context]) -> bool:
+    context = of()
+    if context is None:
+        return False
+    return context.settings.text_index == "ingest" or context.has_index(TEXT_FILE)
+
+
+def _feed_texts(of: weakref.ref[Context], still: Callable[[], bool]) -> None:
+    """Feed the text index of an open store, in the background."""
+    context = of()
+    if context is not None:
+        texts = context.texts()
+        if context.settings.text_index == "ingest" or texts.exists:
+            texts.catch_up(context.inner.read, lambda done: still())
 
 
 class StorePart:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 
@@ -78,6 +79,25 @@ class Maintenance(StorePart):
 
         self._context.storage.write(work)
         return report
+
+    def index_text(self, progress: Callable[[int], object] | None = None) -> None:
+        """Add all new grains to the text index, as the next search would; make it if need be.
+
+        Args:
+            progress: called after each step with the number of grains that it handled, about.
+
+        Raises:
+            StoreError: the index cannot be written.
+        """
+        context = self._context
+        context.awaits_texts = True
+
+        def watch(done: int) -> bool:
+            if progress is not None:
+                progress(done)
+            return True
+
+        context.texts().catch_up(context.inner.read, watch)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
         """Copy the store to a new directory while it is in use.

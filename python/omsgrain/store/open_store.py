@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import (
@@ -16,7 +16,7 @@ from omsgrain.storage.location import (
     is_durable,
     location_of,
 )
-from omsgrain.store.context import Settings, context_of
+from omsgrain.store.context import Settings, TextFeed, context_of
 from omsgrain.store.store import GrainStore
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def open(
     require_signatures: bool | Mapping[str, Iterable[str]] = False,
     resolver: Resolver | None = None,
     memory_limit: int | str | None = None,
+    text_index: TextFeed = "idle",
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -77,6 +78,10 @@ def open(
         memory_limit: what the open store may keep in memory beside the map of its file: bytes, or
             ``"64MB"``; 16 MiB at the least. Without it about 100 MB, in large stores more. Not in
             PostgreSQL.
+        text_index: when new grains are added to the text index, so that no search waits for it.
+            ``idle``: in the background, once nothing was put for 2 s, if there is an index; the
+            first search makes one. ``ingest``: in the background while grains are put, and
+            ``close`` waits for the rest; the first put makes the index.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -120,7 +125,12 @@ def open(
         require=required,
         resolver=resolver,
         budget=budget or Budget(),
+        text_index=text_index,
     )
+    if text_index not in get_args(TextFeed):
+        raise SchemaError(
+            "unknown text_index", field="/text_index", expected="idle or ingest", found=text_index
+        )
     storage = location_of(path).open(readonly=readonly, durable=durable, budget=budget)
     return GrainStore(storage, settings)
 

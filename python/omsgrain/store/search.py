@@ -35,10 +35,13 @@ def search(
     model: str | None,
     limit: int,
     most_bytes: int | None,
+    wait: bool,
     filters: Filters,
 ) -> Page:
     if text is None and vector is None:
         raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
+    if type(wait) is not bool:
+        raise SchemaError("wait is a bool", field="/wait", expected="True or False")
     if type(limit) is not int or not 1 <= limit <= _LIMIT:
         raise RangeError(
             "limit out of range",
@@ -56,13 +59,21 @@ def search(
     with ExitStack() as stack:
         # One snapshot only: a second one could deadlock with a writer that waits for the first.
         readers: list[Reader] = []
-        accept = None if few is not None else _accept(indexes.read, asked, stack, readers)
+        accept = None if few is not None else _accept(indexes.read, asked, stack, readers, wait)
         lists: list[Sequence[tuple[int, float]]] = []
-        complete = True
+        complete, behind = True, 0
         if text is not None:
-            found = indexes.texts().search(indexes.feed, text, limit=most, seqs=few, accept=accept)
+            if indexes.vectors is not None:
+                wait = True  # that index is in memory, and never fed in the background
+            else:
+                context.awaits_texts |= wait
+            found = indexes.texts().search(
+                indexes.feed, text, limit=most, seqs=few, accept=accept, wait=wait
+            )
             lists.append(found.matches)
-            complete = found.complete or len(found.matches) == most
+            complete, behind = found.complete or len(found.matches) == most, found.behind
+            if behind:
+                context.feed_texts_soon()
         if not readers:
             readers.append(stack.enter_context(indexes.read()))
         reader = readers[0]
@@ -77,7 +88,7 @@ def search(
                 rows=indexes.vectors and partial(indexes.vectors, reader),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
-        page = _page(reader, lists, text, limit, most_bytes, asked.names)
+        page = replace(_page(reader, lists, text, limit, most_bytes, asked.names), behind=behind)
     if page.incomplete is None and not complete:
         page = replace(page, incomplete="refused")
     context.count_reads([hit.address for hit in page.results])
@@ -143,9 +154,12 @@ def _few(context: Context, asked: Conditions) -> Set[int] | None:
 
 
 def _accept(
-    read: Read, asked: Conditions, stack: ExitStack, readers: list[Reader]
+    read: Read, asked: Conditions, stack: ExitStack, readers: list[Reader], current: bool
 ) -> Callable[[int], bool]:
-    """Return a test of one grain, which keeps the snapshot of its first call."""
+    """Return a test of one grain, which keeps the snapshot of its first call.
+
+    If the index is not current, it still has grains that were removed.
+    """
     plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
     hides: list[bool] = []
 
@@ -156,7 +170,8 @@ def _accept(
         if not hides:
             hides.append(bool(there(reader, lists_beside(asked), asked.which)))
         if plain and not hides[0]:
-            return state_holds(reader, seq, asked)
+            there_is = current or reader.blob_at(seq) is not None
+            return there_is and state_holds(reader, seq, asked)
         grain = reader.grain(seq)
         return grain is not None and holds(reader, seq, grain, asked)
 
@@ -194,7 +209,7 @@ def _page(
         snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
         hits.append(Hit(grain, score, fields, grain.address, snippet))
         size += len(grain.blob)
-    return Page(hits, None, None, None, "bytes" if incomplete else None)
+    return Page(hits, None, None, None, "bytes" if incomplete else None, 0)
 
 
 def _place(reader: Reader, seq: int) -> bytes:

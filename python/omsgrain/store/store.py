@@ -345,6 +345,7 @@ class GrainStore(StorePart):
         model: str | None = None,
         limit: int = 10,
         most_bytes: int | None = None,
+        wait: bool = True,
         **filters: Unpack[Filters],
     ) -> Page:
         """Return the grains that best match words, a vector, or both. Spec: OMS §28.1.
@@ -359,13 +360,16 @@ class GrainStore(StorePart):
             model: the model of the vector; optional if the store has vectors of one model only.
             limit: number of results, 1 to 1,000.
             most_bytes: stop once the blobs of the results reach this size.
+            wait: first add new grains to the text index. With False, search only what is in the
+                index, and let the rest be added in the next quiet moment.
             **filters: as for ``query``. If the store can decrypt any grains, name a ``user_id``,
                 or pass ``sealed=False``: encrypted grains are ranked for one user at a time.
 
         Returns:
             The best first, with ``score`` 1 for the best, ``matched_fields``, and a ``snippet``
             that marks the words with brackets. ``incomplete`` is "bytes" if ``most_bytes`` ended
-            the search, and "refused" if the filters rejected 100,000 matches.
+            the search, and "refused" if the filters rejected 100,000 matches. ``behind`` is the
+            number of grains, at most, that are not in the index yet; 0 after waiting.
 
         Raises:
             SchemaError: no text and no vector, a text without words, an invalid filter or vector.
@@ -375,7 +379,7 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import search
 
-        return search.search(self._context, text, vector, model, limit, most_bytes, filters)
+        return search.search(self._context, text, vector, model, limit, most_bytes, wait, filters)
 
     def history(self, address: str) -> list[Grain]:
         """Return all versions of a grain, oldest first, including all branches of a fork.

@@ -64,6 +64,27 @@ def asked(url: str, text: str) -> list[tuple[Any, ...]]:
         return cursor.fetchall() if cursor.description else []
 
 
+def test_a_search_need_not_wait(url: str) -> None:
+    with og.open(url) as store:
+        store.put_many([event(f"lamp {n}") for n in range(5)])
+        page = store.search("lamp", wait=False)
+        assert (len(page), page.behind) == (0, 5)
+        assert len(store.search("lamp")) == 5
+        address = store.put(event("lamp 5"))
+        page = store.search("lamp", wait=False)
+        assert (len(page), page.behind) == (5, 1)
+        store.maintenance.index_text()
+        page = store.search("lamp", wait=False)
+        assert (len(page), page.behind) == (6, 0)
+        store.delete(address)
+        assert len(store.search("lamp", wait=False)) == 5
+    with og.open(url, text_index="ingest") as store:
+        store.put(event("lamp 6"))
+    with og.open(url, readonly=True) as store:
+        page = store.search("lamp", wait=False)
+        assert (len(page), page.behind) == (6, 0)
+
+
 def test_scores_and_order_are_those_of_sqlite(store: Storage, index: TextIndex) -> None:
     rng = Random(7)
 

@@ -28,7 +28,7 @@ from omsgrain.search import feed, rank
 from omsgrain.search.feed import FeedPage, FeedState, Read
 from omsgrain.search.postgres import feed as postgres_feed
 from omsgrain.search.postgres.feed import IndexProgress, Sessions, cut, lexeme, row_of
-from omsgrain.search.text import TRIES, Phrase, Query, Row, Start, TextIndex
+from omsgrain.search.text import TRIES, Phrase, Query, Row, Start, TextIndex, Watch
 from omsgrain.search.text_file import SqliteTextIndex
 from omsgrain.search.words import COLUMNS, WEIGHTS, pairs
 from omsgrain.storage.base import CheckProblem
@@ -292,7 +292,7 @@ class PostgresTextIndex(TextIndex):
     def exists(self) -> bool:
         return self._progress().key is not None
 
-    def catch_up(self, read: Read) -> int:
+    def catch_up(self, read: Read, watch: Watch | None = None) -> int:
         with self._feeding:
             while True:
                 before = self._progress().state
@@ -303,6 +303,11 @@ class PostgresTextIndex(TextIndex):
                 if self._readonly:
                     raise _BehindError("the text index is behind, and is read-only")
                 self._sessions.write(partial(self._write, page=page, before=before))
+                if watch is not None and not watch(max(page.last - before.last, 0)):
+                    return page.last
+
+    def behind(self, read: Read) -> int:
+        return feed.lag(read, self._progress().state)[0]
 
     def _progress(self) -> IndexProgress:
         return self._sessions.read(partial(postgres_feed.progress, store_id=self._store_id))
@@ -310,10 +315,19 @@ class PostgresTextIndex(TextIndex):
     def _write(self, connection: Connection, page: FeedPage, before: FeedState) -> None:
         postgres_feed.write(connection, self._store_id, page, before)
 
-    def start(self, read: Read, query: Query, seqs: Set[int] | None, size: int) -> Start:
+    def start(
+        self, read: Read, query: Query, seqs: Set[int] | None, size: int, *, wait: bool = True
+    ) -> Start:
         for _ in range(TRIES):
+            lacks = 0
             try:
-                upto = self.catch_up(read)
+                if wait:
+                    upto = self.catch_up(read)
+                else:
+                    upto = (now := self._progress().state).last
+                    lacks, ours = feed.lag(read, now)
+                    if not ours:
+                        return Start([], lambda size: [], lacks)
             except _BehindError:
                 return self._elsewhere().start(read, query, seqs, size)
             walk = PostgresMatches(self._from(), self._counts, query, seqs)
@@ -321,7 +335,7 @@ class PostgresTextIndex(TextIndex):
                 partial(self._read, walk=walk, at=WalkPosition(), size=size)
             )
             if found[2] >= upto:
-                return Start(found[0], _Rest(partial(self._next, walk), found[1]))
+                return Start(found[0], _Rest(partial(self._next, walk), found[1]), lacks)
         raise StoreError(
             "another process keeps rebuilding the text index", expected="one rebuild at a time"
         )

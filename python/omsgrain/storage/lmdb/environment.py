@@ -39,7 +39,7 @@ from omsgrain.storage.lmdb.data_file import (
     identity,
     is_noted,
 )
-from omsgrain.storage.lmdb.memtable import IdleFlush, Memtable
+from omsgrain.storage.lmdb.memtable import LEAST, IdleThread, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.location import Budget
 
@@ -136,7 +136,8 @@ class Environment:
         # how much memory it may take: the tightest that any of its handles asked for
         self.budget = budget
         self.users = 0  # how many handles share it
-        self._idle_flush = IdleFlush(self.flush)
+        # The grains are safe without it; the next put reports a full disk.
+        self._idle_flush = IdleThread(lambda still: self.flush(LEAST), name="idle-flush")
         self._queue = CommitQueue(self._commit_all)
         self._lock = WriterLock(path / WRITER_FILE, patience)
         # A process that cannot be registered as a reader keeps writers out instead.

@@ -16,6 +16,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from hashlib import sha256
 from typing import NamedTuple, Protocol
 
@@ -29,6 +30,9 @@ _LARGE = (400_000, 1_500_000)  # grains: from each on runs are half as long
 _PAGES = 16, 256  # places taken from the tail at a time, at first and at the most
 _PAGE = 256  # keys taken from it
 _LAST = 2**32 - 1  # beyond it no grain has a place, and reading says so
+LEAST = 256
+"""Fewer grains than this are not worth a commit in an idle moment."""
+
 _TOGETHER = 256  # grains that are worth a thread which makes their index rows
 
 
@@ -230,21 +234,36 @@ class Memtable:
 PAUSE = 2.0
 """Seconds without a write that make an idle moment."""
 
-LEAST = 256
-"""Fewer grains than this are not worth a commit."""
+EAGER_PAUSE = 0.25
+"""Seconds in which an eager thread lets work gather."""
+
+_SELDOM = 63  # of 64 writes one asks whether there is work
 
 
-class IdleFlush:
-    """Calls ``flush`` once after each spell of writing.
+class IdleThread:
+    """Calls a function once after each spell of writing; if it is eager, beside the writes too.
+
+    The function gets another one, which says whether to go on: not after a further write, unless
+    it is eager, and not after the end.
 
     Attributes:
         wait: waits so many seconds, or until this ends, and tells whether it has ended. A test may
             put its own in the place.
     """
 
-    def __init__(self, flush: Callable[[int], None]) -> None:
-        self._flush = flush
-        self._flushed = 0  # so many writes were followed by an idle moment
+    def __init__(
+        self,
+        work: Callable[[Callable[[], bool]], object],
+        *,
+        name: str,
+        eager: bool = False,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._work = work
+        self._wanted = wanted  # whether there is work at all; asked until there is
+        self._name = name
+        self._eager = eager
+        self._done = 0  # so many writes were followed by an idle moment
         self._writes = 0  # two threads may count as one; only that it has changed matters
         self._resting = False
         self._woken = threading.Condition()
@@ -253,13 +272,20 @@ class IdleFlush:
         self.wait: Callable[[float], bool] = self._ended.wait
 
     def written(self) -> None:
-        self._writes += 1
+        self._writes = writes = self._writes + 1
+        if self._thread is not None or (writes & _SELDOM == 1 and self._wanted()):
+            self.wake()
+
+    def wake(self) -> None:
+        """Let there be work, without asking whether there is."""
+        if self._writes == self._done:
+            self._writes += 1
         if self._resting or self._thread is None:
             with self._woken:
                 self._woken.notify()
                 if self._thread is None and not self._ended.is_set():
                     self._thread = threading.Thread(
-                        target=self._run, name="omsgrain-idle-flush", daemon=True
+                        target=self._run, name=f"omsgrain-{self._name}", daemon=True
                     )
                     with suppress(RuntimeError):  # the interpreter is ending
                         self._thread.start()
@@ -277,13 +303,15 @@ class IdleFlush:
                 self._woken.wait_for(self._has_work)
                 self._resting = False
             seen = self._writes
-            if self.wait(PAUSE):
+            if self.wait(EAGER_PAUSE if self._eager else PAUSE):
                 return
-            if seen == self._writes:
-                # The grains are safe without it; the next put reports a full disk.
+            if self._eager or seen == self._writes:
                 with suppress(OmsError):
-                    self._flush(LEAST)
-                self._flushed = seen
+                    self._work(partial(self._goes_on, seen))
+                self._done = seen
+
+    def _goes_on(self, seen: int) -> bool:
+        return (self._eager or seen == self._writes) and not self._ended.is_set()
 
     def _has_work(self) -> bool:
-        return self._writes != self._flushed or self._ended.is_set()
+        return self._writes != self._done or self._ended.is_set()

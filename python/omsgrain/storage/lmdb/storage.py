@@ -127,6 +127,7 @@ class LmdbStorage:
         self.name = str(self.path)
         self.readonly = readonly
         self.sidecar = Sidecar(folder=self.path)
+        self._written: Callable[[], None] | None = None
         self._closed = False
         self._next_flush = 0
         self._env = acquire(
@@ -162,6 +163,8 @@ class LmdbStorage:
                 # Try again when more has gathered.
                 self._next_flush = gathered + most // 4
         env.written()
+        if self._written is not None:
+            self._written()
         return result
 
     def flush(self, least: int = 1) -> None:
@@ -179,6 +182,9 @@ class LmdbStorage:
         from omsgrain.storage.check import check_in_child
 
         return check_in_child(self.path)
+
+    def on_write(self, call: Callable[[], None]) -> None:
+        self._written = call
 
     def sync(self) -> None:
         self._open_env().sync()

@@ -213,6 +213,7 @@ class PostgresStorage:
         migrate(self._database, readonly=readonly, partitions=partitions)
         self.store_id = store_of(self._database, self.tenant, readonly=readonly)
         self._database.enter(self.store_id)
+        self._written: Callable[[], None] | None = None
         self.sidecar = Sidecar(database=self._database, store_id=self.store_id)
         self._counts = TermCounts()
         watched = self._database.engine.policies and self._database.asked(SECURED_TERMS)
@@ -237,7 +238,10 @@ class PostgresStorage:
 
     def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         self._writable()
-        return cast("T", self._queue.write(work, expecting=expecting))
+        result = cast("T", self._queue.write(work, expecting=expecting))
+        if self._written is not None:
+            self._written()
+        return result
 
     def _begin(self, expecting: list[bytes]) -> PostgresWriter:
         database, number = self._open(), self.store_id
@@ -269,6 +273,9 @@ class PostgresStorage:
 
     def _kept(self, writer: PostgresWriter) -> None:
         self._counts = writer.counts
+
+    def on_write(self, call: Callable[[], None]) -> None:
+        self._written = call
 
     def sync(self) -> None:
         self._open()
