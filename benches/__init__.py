@@ -3,8 +3,9 @@
 
 data       the grains that are measured
 measure    what a row is, and how samples are taken
-codec, bulk, store, startup    the rows, one function each
-areev_peer the other store of memory grains, as the rows use it
+codec, bulk, store, read, search, recall, growth, startup, trust, formats    the rows
+peer       packages and programs that may be missing
+areev_peer, sqlite_peer, git_peer, bm25_peer    others, as the rows use them
 rows       all of them by name
 child      runs one row; each runs in a process of its own
 report, plot    the table, the bars and the curves

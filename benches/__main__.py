@@ -20,6 +20,7 @@ from typing import Any
 import omsgrain as og
 from benches import agree, data, machine, plot, report, spawn
 from benches.measure import Row
+from benches.peer import Absent
 from benches.rows import ROWS
 
 
@@ -40,23 +41,24 @@ def main() -> int:
     chosen = [ROWS[name] for name in ROWS if not options.rows or name in options.rows]
     about = _about(options.rounds * options.passes, options.scale)
     about["passes"] = options.passes
-    results, failed = _measure(chosen, options.rounds, options.passes, options.scale)
+    results, missing, failed = _measure(chosen, options.rounds, options.passes, options.scale)
     full = not options.rows and options.scale == 1
     if options.out:
         options.out.mkdir(parents=True, exist_ok=True)
-        _write(results, about, options.out, options.out)
+        _write(results, missing, about, options.out, options.out)
     elif full and not failed:
         folder = spawn.HERE / "results"
         folder.mkdir(exist_ok=True)
-        _write(results, about, folder, spawn.HERE)
+        _write(results, missing, about, folder, spawn.HERE)
     return int(failed)
 
 
 def _measure(
     rows: list[Row], rounds: int, passes: int, scale: float
-) -> tuple[list[report.Result], bool]:
+) -> tuple[list[report.Result], list[report.Missing], bool]:
     """Go through all rows several times: a machine is slow for minutes, not only for a sample."""
     taken: dict[tuple[str, str, int], spawn.Samples] = {}
+    missing: dict[tuple[str, str, int], report.Missing] = {}
     failed = False
     for number in range(passes):
         print(f"pass {number + 1} of {passes}", file=sys.stderr, flush=True)
@@ -65,6 +67,11 @@ def _measure(
             count = max(16, int((row.count or data.COUNTS.get(name, 1)) * scale))
             try:
                 samples = spawn.run(row.id, name, count, rounds, threads)
+            except Absent as gone:
+                missing[key] = report.Missing(
+                    row.id, row.work, name, threads, row.peer, absent=str(gone)
+                )
+                continue
             except RuntimeError as error:
                 print(error, file=sys.stderr)
                 failed = True
@@ -75,7 +82,9 @@ def _measure(
         if (row.id, name, threads) in taken:
             results.append(report.judge(row, name, threads, taken[row.id, name, threads]))
             print(" | ".join(report.line(results[-1])))
-    return results, failed
+    for one in missing.values():
+        print(" | ".join(report.line_of_missing(one)))
+    return results, list(missing.values()), failed
 
 
 def _variants(rows: list[Row]) -> Iterator[tuple[Row, str, int]]:
@@ -102,9 +111,17 @@ def _about(rounds: int, scale: float) -> dict[str, Any]:
     }
 
 
-def _write(results: list[report.Result], about: dict[str, Any], data_in: Path, page: Path) -> None:
-    (data_in / "latest.json").write_text(report.to_json(results, about), encoding="utf-8")
-    (page / "RESULTS.md").write_text(report.to_markdown(results, about), encoding="utf-8")
+def _write(
+    results: list[report.Result],
+    missing: list[report.Missing],
+    about: dict[str, Any],
+    data_in: Path,
+    page: Path,
+) -> None:
+    lines = report.to_json(results, about, missing)
+    (data_in / "latest.json").write_text(lines, encoding="utf-8")
+    text = report.to_markdown(results, about, missing)
+    (page / "RESULTS.md").write_text(text, encoding="utf-8")
     if not plot.bars(results, data_in / "ratios.png"):
         print("no plot: matplotlib is not installed", file=sys.stderr)
 

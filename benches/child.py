@@ -8,13 +8,18 @@ import sys
 from pathlib import Path
 
 from benches.measure import Plan, interleaved
+from benches.peer import Absent
 from benches.rows import ROWS
 
 
 def main(row: str, set: str, count: str, rounds: str, directory: str) -> None:
     """Build the row, which checks it, then measure."""
     plan = Plan(set, int(count), int(rounds), Path(directory))
-    case = ROWS[row].build(plan)
+    try:
+        case = ROWS[row].build(plan)
+    except Absent as gone:
+        print(json.dumps({"absent": str(gone)}))
+        return
     samples = interleaved(case, plan.rounds)
     print(json.dumps([*samples, case.items, case.peer_items or case.items]))
 

@@ -83,7 +83,7 @@ def rows() -> tuple[Row, ...]:
             "S8-memory",
             "memory beside the map, at most",
             "nothing",
-            400,
+            300,
             Case(lambda: most, lambda: 0.0),
             unit="MB",
             kind="more",

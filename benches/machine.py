@@ -5,11 +5,17 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
+import sqlite3
+import subprocess
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-PEERS = ("omsgrain", "ormsgpack", "orjson", "cbor2", "lmdb", "areev")
+PEERS = (
+    "omsgrain", "ormsgpack", "orjson", "cbor2", "libipld", "pycose",
+    "lmdb", "rocksdict", "areev", "bm25s",
+)  # fmt: skip
 _CPUINFO = Path("/proc/cpuinfo")
 _STATUS = Path("/proc/self/status")
 _TELLING = ("avx2", "avx512f", "sha_ni", "sha2")
@@ -52,7 +58,15 @@ def versions() -> dict[str, str]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = "absent"
-    return found
+    return found | {"sqlite": sqlite3.sqlite_version, "git": _git()}
+
+
+def _git() -> str:
+    program = shutil.which("git")
+    if program is None:
+        return "absent"
+    done = subprocess.run([program, "--version"], capture_output=True, check=True, text=True)
+    return done.stdout.split()[2]
 
 
 def anonymous() -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -81,28 +81,35 @@ class Row:
         id: its name.
         work: what is done.
         peer: against what.
-        goal: the least ratio peer / ours; with ``kind="more"`` the most that ours may take more;
-            None: the row is not judged.
+        goal: the least ratio peer / ours; with ``kind="more"`` the most that ours may take more
+            than the peer, with ``kind="most"`` the most that ours may take; for all sets, or by
+            set. None: the row is not judged.
         build: checks, and gives what is timed.
         sets: the sets of grains it is run on.
         threads: sizes of the core's thread pool; the goal holds for the first.
         count: grains a sample; None: as many as the set says.
         unit: of the figures: a key of ``UNITS``.
-        kind: ``ratio`` or ``more``.
+        kind: ``ratio``, ``more`` or ``most``.
         of: what the figures are per one of; with ``queries``, ``work`` says of how many grains.
     """
 
     id: str
     work: str
     peer: str
-    goal: float | None
+    goal: float | Mapping[str, float] | None
     build: Callable[[Plan], Case]
     sets: tuple[str, ...] = ("standard",)
     threads: tuple[int, ...] = (ALL_CORES,)
     count: int | None = None
     unit: str = "us"
-    kind: Literal["ratio", "more"] = "ratio"
+    kind: Literal["ratio", "more", "most"] = "ratio"
     of: Literal["grains", "queries"] = "grains"
+
+    def goal_of(self, set: str, threads: int) -> float | None:
+        """The goal on a set of grains; None if the row is not judged there."""
+        if threads != self.threads[0]:
+            return None
+        return self.goal.get(set) if isinstance(self.goal, Mapping) else self.goal
 
 
 def timed(work: Callable[[], object]) -> Sample:

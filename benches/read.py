@@ -5,16 +5,11 @@ from __future__ import annotations
 
 import json
 import random
-import sqlite3
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-import orjson
-
 import omsgrain as og
-from benches import areev_peer, data
+from benches import areev_peer, data, git_peer, peer, sqlite_peer
 from benches.measure import Case, Plan, Row, check, timed
 from omsgrain.batch import GrainBatch
 
@@ -40,11 +35,11 @@ def _by_address(plan: Plan, read: Callable[[og.GrainStore, list[str]], list[og.G
     def ours() -> list[object]:
         return [grain.fields for grain in read(store, addresses)]
 
-    def peer() -> list[object]:
+    def theirs() -> list[object]:
         return [og.decode(blobs[address]).fields for address in addresses]
 
-    check(ours() == peer(), "the same fields")
-    return Case(timed(ours), timed(peer), plan.count)
+    check(ours() == theirs(), "the same fields")
+    return Case(timed(ours), timed(theirs), plan.count)
 
 
 def get(plan: Plan) -> Case:
@@ -57,44 +52,40 @@ def get_many(plan: Plan) -> Case:
 
 def get_sqlite(plan: Plan) -> Case:
     store, batch, addresses = _stored(plan)
-    table = _table(plan.directory / "peer.db", batch.addresses, plan.grains())
+    table = sqlite_peer.documents(plan.directory / "peer.db", batch.addresses, plan.grains())
     select = "SELECT document FROM grains WHERE address = ?"
 
     def ours() -> list[Fields]:
         return [dict(store.get(address).fields) for address in addresses]
 
-    def peer() -> list[Fields]:
+    def theirs() -> list[Fields]:
         rows = [table.execute(select, (address,)).fetchone() for address in addresses]
         return [json.loads(document) for (document,) in rows]
 
-    check(ours() == peer(), "the same fields")
-    return Case(timed(ours), timed(peer), plan.count)
+    check(ours() == theirs(), "the same fields")
+    return Case(timed(ours), timed(theirs), plan.count)
 
 
 def get_many_git(plan: Plan) -> Case:
     """The peer reads blobs that are sorted into one pack, and checks no hash."""
     store, batch, addresses = _stored(plan)
-    repository = plan.directory / "peer.git"
-    ids = dict(zip(batch.addresses, _imported(repository, batch.blobs), strict=True))
-    names = b"".join(ids[address] + b"\n" for address in addresses)
+    repository = git_peer.opened(plan.directory / "peer.git")
+    git_peer.add(repository, git_peer.stream(batch.blobs))
+    ids = dict(zip(batch.addresses, git_peer.ids(repository), strict=True))
+    names = [ids[address] for address in addresses]
 
     def ours() -> list[bytes]:
         return [grain.blob for grain in store.get_many(addresses)]
 
-    def peer() -> list[bytes]:
-        out, at, found = _git(repository, "cat-file", "--batch", given=names), 0, []
-        while at < len(out):
-            start = out.index(b"\n", at) + 1
-            at = start + int(out[at:start].rpartition(b" ")[2])
-            found.append(out[start:at])
-            at += 1  # a newline ends each
-        return found
+    def theirs() -> list[bytes]:
+        return git_peer.read(repository, names)
 
-    check(ours() == peer(), "the same blobs")
-    return Case(timed(ours), timed(peer), plan.count)
+    check(ours() == theirs(), "the same blobs")
+    return Case(timed(ours), timed(theirs), plan.count)
 
 
 def query(plan: Plan) -> Case:
+    orjson = peer.module("orjson")
     grains, store, subjects = _asked(plan)
     relation = grains[0]["relation"]
     db = areev_peer.opened(plan.directory)
@@ -122,7 +113,8 @@ def query(plan: Plan) -> Case:
 def query_sqlite(plan: Plan) -> Case:
     grains, store, subjects = _asked(plan)
     relation = grains[0]["relation"]
-    table = _table(plan.directory / "peer.db", og.encode_many(grains).addresses, grains)
+    addresses = og.encode_many(grains).addresses
+    table = sqlite_peer.documents(plan.directory / "peer.db", addresses, grains)
     select = (
         "SELECT document FROM grains WHERE subject = ? AND relation = ? AND current = 1 "
         f"ORDER BY created_at DESC LIMIT {PAGE}"
@@ -159,42 +151,6 @@ def _asked(plan: Plan) -> tuple[list[data.Fields], og.GrainStore, list[str]]:
 
 def _newest(grains: list[data.Fields], subject: str) -> list[data.Fields]:
     return [grain for grain in reversed(grains) if grain["subject"] == subject][:PAGE]
-
-
-def _table(path: Path, addresses: list[str], grains: list[data.Fields]) -> sqlite3.Connection:
-    """A table of JSON documents by address, with an index for the query."""
-    table = sqlite3.connect(path)
-    table.execute("PRAGMA journal_mode = WAL")
-    columns = "subject, relation, current, created_at"
-    table.execute(
-        f"CREATE TABLE grains (address TEXT PRIMARY KEY, {columns}, document) WITHOUT ROWID"
-    )
-    table.execute(f"CREATE INDEX by_subject ON grains ({columns})")
-    rows = [
-        (address, one["subject"], one["relation"], 1, one["created_at"], json.dumps(one))
-        for address, one in zip(addresses, grains, strict=True)
-    ]
-    table.executemany("INSERT INTO grains VALUES (?, ?, ?, ?, ?, ?)", rows)
-    table.commit()
-    return table
-
-
-def _imported(repository: Path, blobs: list[bytes]) -> list[bytes]:
-    """Make a git repository of blobs; return their ids."""
-    subprocess.run(["git", "init", "-q", "--bare", str(repository)], check=True)
-    marks = repository / "marks"
-    stream = b"".join(
-        b"blob\nmark :%d\ndata %d\n%s\n" % (number, len(blob), blob)
-        for number, blob in enumerate(blobs, 1)
-    )
-    _git(repository, "fast-import", "--quiet", f"--export-marks={marks}", given=stream)
-    lines = [line.split() for line in marks.read_bytes().splitlines()]
-    return [name for _, name in sorted((int(mark[1:]), name) for mark, name in lines)]
-
-
-def _git(repository: Path, *words: str, given: bytes) -> bytes:
-    command = ["git", "-C", str(repository), *words]
-    return subprocess.run(command, input=given, capture_output=True, check=True).stdout
 
 
 ROWS = (

@@ -3,10 +3,23 @@
 
 from __future__ import annotations
 
-from benches import bulk, codec, formats, growth, read, search, startup, store, trust
+from benches import (
+    bulk,
+    codec,
+    formats,
+    growth,
+    read,
+    recall,
+    report,
+    search,
+    startup,
+    store,
+    trust,
+)
 from benches.measure import Row
 
-_AREAS = (codec, bulk, store, read, search, growth, startup, trust, formats)
+_AREAS = (codec, bulk, store, read, search, recall, growth, startup, trust, formats)
 ROWS: dict[str, Row] = {
-    row.id: row for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: r.id)
+    row.id: row
+    for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: report.order(r.id))
 }

@@ -1,110 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows S6: search by words, and how it grows with the store."""
+"""Rows S6: search by words, and how it grows with the store.
+
+A question is answered down to the objects of the grains. bm25s ranks texts in memory; what it
+finds is taken from a list.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
-
-import areev
-import orjson
+from functools import partial
 
 import omsgrain as og
-from benches import areev_peer
+from benches import areev_peer, data, peer
+from benches.bm25_peer import Index
 from benches.measure import Case, Plan, Row, check, timed
 
 LIMIT = 10
 QUERIES = 20
 GROWTH = 10
+LARGE = 200_000
+
+RARE = "{}"
+"""A word that one grain has: the number of a shelf."""
+COMMON = "shelf {}"
+"""The same beside a word that all have, so that all are candidates."""
+QUESTION = "which robot saw the boxes on shelf {}"
+"""Eight words: three that all grains have, four that none has, or that stop words are."""
+
+Ask = Callable[[str], list[object]]
 
 
 def numbers(count: int) -> list[str]:
-    """Words that are in one grain of so many: the number of a shelf."""
+    """Numbers of shelves."""
     return [str(n) for n in random.Random(6).sample(range(500, count), QUERIES)]
 
 
-def one(plan: Plan) -> Case:
-    """A word that one grain has."""
-    return words(plan, "{}".format, 1)
-
-
-def common(plan: Plan) -> Case:
-    """The same beside a word that all have, so that all are candidates."""
-    return words(plan, "shelf {}".format, LIMIT)
-
-
-def words(plan: Plan, text: Callable[[str], str], found: int) -> Case:
-    """Both sides are asked the same text, and give so many grains."""
+def against_areev(text: str, plan: Plan) -> Case:
+    orjson = peer.module("orjson")
     grains = plan.grains()
-    store = og.open(plan.directory / "ours.omsg")
-    check(store.put_many(grains).stored == plan.count, "all are new")
-    path = str(plan.directory / "areev.db")
-    db = areev.Areev(path, ns="warehouse:zone-3", telemetry="off", index_text=True)
+    db = areev_peer.opened(plan.directory, index_text=True)
     check(len(areev_peer.add(db, areev_peer.calls(grains))) == plan.count, "the peer has all")
-    asked = numbers(plan.count)
 
-    def ours(word: str) -> list[object]:
-        return [hit.grain["object"] for hit in store.search(text(word), limit=LIMIT).results]
-
-    def peer(word: str) -> list[object]:
-        page = orjson.loads(db.search(text(word), k=LIMIT))
+    def theirs(words: str) -> list[object]:
+        page = orjson.loads(db.search(words, k=LIMIT))
         return [grain["fields"]["object"] for grain in page]
 
+    return _against(text, plan, grains, theirs)
+
+
+def against_bm25s(text: str, plan: Plan) -> Case:
+    grains = plan.grains()
+    fields = ("subject", "relation", "object", "namespace", "user_id")
+    index = Index([" ".join(str(grain[name]) for name in fields) for grain in grains])
+
+    def theirs(words: str) -> list[object]:
+        return [grains[number]["object"] for number in index.best(words, LIMIT)]
+
+    return _against(text, plan, grains, theirs)
+
+
+def _against(text: str, plan: Plan, grains: list[data.Fields], theirs: Ask) -> Case:
+    """Both sides are asked the same texts, and find the grain with the number first."""
+    ours = _asked_of(plan, grains)
+    found = 1 if text == RARE else LIMIT
+    asked = numbers(plan.count)
     for word in asked:
-        for page in (ours(word), peer(word)):
+        for page in (ours(text.format(word)), theirs(text.format(word))):
             check(page[0] == grains[int(word)]["object"], "the grain with the number is the first")
             check(len(page) == found, "as many as there are, or as were asked for")
     return Case(
-        timed(lambda: [ours(word) for word in asked]),
-        timed(lambda: [peer(word) for word in asked]),
+        timed(lambda: [ours(text.format(word)) for word in asked]),
+        timed(lambda: [theirs(text.format(word)) for word in asked]),
         QUERIES,
     )
 
 
-def growth(plan: Plan) -> Case:
+def _asked_of(plan: Plan, grains: list[data.Fields]) -> Ask:
+    """Search in a new store that has the grains."""
+    store = og.open(plan.directory / f"{len(grains)}.omsg")
+    check(store.put_many(grains).stored == len(grains), "all are new")
+
+    def ask(text: str) -> list[object]:
+        return [hit.grain["object"] for hit in store.search(text, limit=LIMIT).results]
+
+    return ask
+
+
+def growth(text: str, plan: Plan) -> Case:
     """The same questions of a store of ten times the grains; the smaller one is the peer."""
     grains = plan.grains()
     sizes = (len(grains), len(grains) // GROWTH)
-    stores = [og.open(plan.directory / f"{size}.omsg") for size in sizes]
-    # A robot's name and a number of boxes: 0.2 percent and one shelf of the grains.
-    asked = [f"robot-{n} {n + 500}" for n in random.Random(7).sample(range(400), QUERIES)]
-    for store, size in zip(stores, sizes, strict=True):
-        check(store.put_many(grains[:size]).stored == size, "all are new")
-        for text in asked:
-            check(len(store.search(text, limit=LIMIT).results) == LIMIT, "a full page")
+    large, small = (_asked_of(plan, grains[:size]) for size in sizes)
+    # The last grains of the smaller store are in both.
+    asked = [text.format(word) for word in numbers(sizes[1])]
+    for words in asked:
+        check(large(words)[0] == small(words)[0], "both find the grain with the number first")
+    return Case(
+        timed(lambda: [large(words) for words in asked]),
+        timed(lambda: [small(words) for words in asked]),
+        QUERIES,
+    )
 
-    def run(store: og.GrainStore) -> list[int]:
-        return [len(store.search(text, limit=LIMIT).results) for text in asked]
 
-    return Case(timed(lambda: run(stores[0])), timed(lambda: run(stores[1])), QUERIES)
+SMALL = LARGE // GROWTH
 
+
+def _rows(name: str, of: str, text: str, goal: float | None) -> tuple[Row, ...]:
+    """Against areev, and against itself in a smaller store; bm25s has a row of its own."""
+    return (
+        Row(
+            name, _work(SMALL, of), "areev search, the same", goal, partial(against_areev, text),
+            count=SMALL, of="queries",
+        ),
+        Row(
+            f"{name}-growth", _work(LARGE, of), f"the same in {SMALL:,}", 1 / 4,
+            partial(growth, text), count=LARGE, of="queries",
+        ),
+    )  # fmt: skip
+
+
+def _bm25s(name: str, count: int, of: str, text: str) -> Row:
+    """A question has a limit in milliseconds; the others are compared only."""
+    build, work = partial(against_bm25s, text), _work(count, of)
+    against = "bm25s in memory, the same"
+    if text != QUESTION:
+        return Row(name, work, against, None, build, count=count, of="queries")
+    return Row(name, work, against, 2.0, build, count=count, of="queries", unit="ms", kind="most")
+
+
+def _work(count: int, of: str) -> str:
+    return f"search in {count:,} grains for {of}, limit={LIMIT}"
+
+
+ONE = "a word that one has"
+BOTH = "a word that one has and one that all have"
+EIGHT = "a question of eight words with stop words"
 
 ROWS = (
-    Row(
-        "S6",
-        f"search in 20,000 grains for a word that one has, limit={LIMIT}",
-        "areev search, the same",
-        50.0,
-        one,
-        count=20_000,
-        of="queries",
-    ),
-    Row(
-        "S6-common",
-        f"search for a word that one has and one that all have, limit={LIMIT}",
-        "areev search, the same",
-        50.0,
-        common,
-        count=20_000,
-        of="queries",
-    ),
-    Row(
-        "S6-growth",
-        "search in 200,000 grains",
-        "the same in 20,000",
-        0.25,
-        growth,
-        count=200_000,
-        of="queries",
-    ),
+    *_rows("S6", ONE, RARE, 3.0),
+    *_rows("S6-common", BOTH, COMMON, 50.0),
+    *_rows("S6-question", EIGHT, QUESTION, None),
+    _bm25s("S6-bm25s", SMALL, ONE, RARE),
+    _bm25s("S6-common-bm25s", SMALL, BOTH, COMMON),
+    _bm25s("S6-question-bm25s", SMALL, EIGHT, QUESTION),
+    _bm25s("S6-question-large", LARGE, EIGHT, QUESTION),
 )

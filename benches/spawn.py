@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benches.measure import ALL_CORES
+from benches.peer import Absent
 from benches.room import room
 
 HERE = Path(__file__).resolve().parent
@@ -40,6 +41,7 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
     """Measure a row.
 
     Raises:
+        Absent: the peer is not installed.
         RuntimeError: the child failed; its last words are in the text.
     """
     env = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
@@ -59,4 +61,7 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
         done = subprocess.run(command, env=env, cwd=HERE.parent, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{row} on {set}: {done.stderr.strip()}")
-    return Samples(*json.loads(done.stdout))
+    found = json.loads(done.stdout)
+    if isinstance(found, dict):
+        raise Absent(found["absent"])
+    return Samples(*found)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,23 @@ def idle(plan: Plan) -> Case:
     return Case(lambda: float(_python(_IDLE + _RSS, path)), lambda: float(_python(_RSS)))
 
 
+def stats(plan: Plan) -> Case:
+    """The command, from its start to its end, on a store that is closed."""
+    path = plan.directory / "memory.omsg"
+    with og.open(path) as store:
+        check(store.put_many(data.standard(plan.count)).stored == plan.count, "all are new")
+    command = [str(Path(sys.executable).with_name("omsgrain")), "stats", str(path), "--json"]
+
+    def ours() -> str:
+        done = subprocess.run(
+            command, env=as_installed(), check=True, capture_output=True, text=True
+        )
+        return done.stdout
+
+    check(json.loads(ours())["grains"] == plan.count, "it counts the grains")
+    return Case(timed(ours), timed(lambda: _python("pass")))
+
+
 def wheel(plan: Plan) -> Case:
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--wheel-dir", str(plan.directory)]
     command = [sys.executable, "-m", "pip", "wheel", *options, str(HERE.parent)]
@@ -100,6 +118,17 @@ ROWS = (
         count=10_000,
         unit="MB",
         kind="more",
+    ),
+    Row(
+        "U1-stats",
+        "omsgrain stats of a store of 10,000 grains",
+        "python -c pass",
+        150,
+        stats,
+        sets=("-",),
+        count=10_000,
+        unit="ms",
+        kind="most",
     ),
     Row("U1-wheel", "the wheel", "nothing", 6, wheel, sets=("-",), unit="MB", kind="more"),
 )

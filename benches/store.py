@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
@@ -12,13 +11,13 @@ from typing import Any
 import lmdb
 
 import omsgrain as og
+from benches import sqlite_peer
 from benches.measure import Case, Plan, Row, check, timed
 from omsgrain.storage.base import CheckReport
 from omsgrain.storage.check import check as check_store
 
 THREADS = 8
 MAP = 1 << 30
-COLUMNS = ("subject", "relation", "object", "user_id", "created_at")
 
 
 def put(plan: Plan) -> Case:
@@ -50,16 +49,10 @@ def put(plan: Plan) -> Case:
 def put_sqlite(plan: Plan) -> Case:
     """The peer has one table with an index on each of five columns, and commits each insert."""
     store = og.open(plan.directory / "ours.omsg")
-    table = _table(plan.directory / "peer.db")
+    table = sqlite_peer.opened(plan.directory / "peer.db")
     batches = plan.batches()
     encoded = [og.encode_many(batch) for batch in batches]
-    rows = [
-        [
-            (digest, blob, *(fields[column] for column in COLUMNS))
-            for digest, blob, fields in zip(one.digests, one.blobs, batch, strict=True)
-        ]
-        for one, batch in zip(encoded, batches, strict=True)
-    ]
+    rows = [sqlite_peer.rows(one, batch) for one, batch in zip(encoded, batches, strict=True)]
     ours, peer = iter(batches), iter(rows)
 
     def put_ours() -> list[str]:
@@ -67,7 +60,7 @@ def put_sqlite(plan: Plan) -> Case:
 
     def put_peer() -> None:
         for row in next(peer):
-            table.execute(f"INSERT INTO grains VALUES ({','.join('?' * len(row))})", row)
+            table.execute(sqlite_peer.INSERT, row)
 
     case = Case(timed(put_ours), timed(put_peer), plan.count)
     case.ours()
@@ -140,26 +133,12 @@ def _environment(path: Path) -> lmdb.Environment:
     return lmdb.open(str(path), map_size=MAP)
 
 
-def _table(path: Path) -> sqlite3.Connection:
-    """A table that commits each insert, and is as durable then as a store."""
-    database = sqlite3.connect(path, isolation_level=None)
-    database.execute("PRAGMA journal_mode = WAL")
-    database.execute("PRAGMA synchronous = FULL")
-    columns = ", ".join(COLUMNS)
-    database.execute(
-        f"CREATE TABLE grains (address BLOB PRIMARY KEY, blob BLOB, {columns}) WITHOUT ROWID"
-    )
-    for column in COLUMNS:
-        database.execute(f"CREATE INDEX by_{column} ON grains ({column})")
-    return database
-
-
 ROWS = (
     Row("S2", "put of one dict, durable", "py-lmdb, one put a commit", 0.8, put, count=400),
     Row(
         "S2-sqlite",
         "put of one dict, durable",
-        "SQLite, five indexes, one insert a commit (WAL, synchronous=FULL)",
+        f"SQLite, five indexes, one insert a commit ({sqlite_peer.DURABLE})",
         1.0,
         put_sqlite,
         count=400,

@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benches import agree, growth, page, reasons, report, scale
+from benches import __main__ as bench
+from benches import agree, child, growth, page, peer, reasons, report, scale, spawn
 from benches.measure import Case, Plan, Row
+from benches.rows import ROWS
 from benches.scale import grow, points
 from benches.spawn import Samples
 
 
-def row(name: str = "X1", goal: float | None = 2.0, **more: Any) -> Row:
+def row(name: str = "X1", goal: float | Mapping[str, float] | None = 2.0, **more: Any) -> Row:
     def build(plan: Plan) -> Case:
         raise NotImplementedError
 
@@ -23,6 +27,18 @@ def row(name: str = "X1", goal: float | None = 2.0, **more: Any) -> Row:
 
 def result(ours: float, peer: float, **more: Any) -> report.Result:
     return report.judge(row(**more), "standard", 0, Samples([ours], [peer], 1, 1))
+
+
+ABOUT: dict[str, Any] = {
+    "date": "2026-01-15",
+    "machine": dict.fromkeys(
+        ("cpu", "cores", "cpu_flags", "system", "architecture", "disk", "load"), "some"
+    ),
+    "versions": {"python": "3.11"},
+    "sizes": {"standard": "20000 a batch"},
+    "rounds": 6,
+    "passes": 2,
+}
 
 
 def run_of(*results: report.Result) -> dict[str, Any]:
@@ -54,6 +70,86 @@ def test_a_row_of_queries_says_so() -> None:
     assert (grains[2], queries[2]) == ("20 standard", "20 queries, standard")
 
 
+def test_a_goal_can_depend_on_the_set() -> None:
+    one = row(goal={"standard": 2.0, "events": 1.2}, threads=(0, 1))
+    assert (one.goal_of("standard", 0), one.goal_of("events", 0)) == (2.0, 1.2)
+    assert one.goal_of("sensors", 0) is None
+    assert one.goal_of("standard", 1) is None, "the goal is for the first number of threads"
+    assert row(goal=3.0).goal_of("events", 0) == 3.0
+
+
+def test_a_limit_is_judged_by_our_own_time() -> None:
+    limit = {"kind": "most", "goal": 2, "unit": "ms", "of": "queries"}
+    won, lost = result(1.5e-3, 9e-3, **limit), result(2.5e-3, 1e-3, name="X2", **limit)
+    assert (won.won, lost.won) == (True, False)
+    assert report.line(won)[4:] == ["1.5 ms", "peer", "9 ms", "1.5 ms", "at most 2 ms", "won"]
+    assert report.by_how_much(lost) == "2.5 ms of 2 ms"
+    assert [one.goals for one in agree.compare([run_of(won)])] == [frozenset({True})]
+
+
+def test_amounts_are_short() -> None:
+    cells = [report.line(result(t * 1e-6, 1.0))[4] for t in (0.8812, 20.24, 999.4, 1_474, 2e6)]
+    assert cells == ["0.881 us", "20.2 us", "999 us", "1.47 ms", "2000 ms"]
+
+
+def test_rows_are_in_the_order_of_their_numbers() -> None:
+    names = ["U1-wheel", "S10", "M2", "S2-threads", "S2", "F1", "E7", "C1"]
+    assert sorted(names, key=report.order) == [
+        "E7", "S2", "S2-threads", "S10", "C1", "F1", "M2", "U1-wheel",
+    ]  # fmt: skip
+    assert list(ROWS) == sorted(ROWS, key=report.order)
+
+
+def test_each_row_is_of_one_area() -> None:
+    areas = [title for name in ROWS for title in map(report.area, [name])]
+    assert None not in areas
+    assert {title for title, _ in report.AREAS} >= set(areas)
+
+
+def test_the_page_begins_with_the_goals_by_area() -> None:
+    results = [
+        result(1.0, 4.0, name="E1"),
+        result(1.0, 1.5, name="E2"),
+        result(1.0, 9.0, name="S9"),
+    ]
+    text = report.to_markdown(results, ABOUT)
+    assert "2 of 3 goals were reached" in text
+    assert text.index("| encode, decode, hash | 1 of 2 | E2 standard |") < text.index(
+        "## All rows"
+    )
+    assert "| .mg files | 1 of 1 | none |" in text
+
+
+def test_a_row_without_its_peer_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def build(plan: Plan) -> Case:
+        peer.module("no_such_peer")
+        raise NotImplementedError
+
+    there, gone = row("E1"), Row("E2", "encode", "no such peer", 2.0, build)
+    monkeypatch.setattr(child, "ROWS", {"E2": gone})
+    child.main("E2", "standard", "16", "1", str(tmp_path))
+    assert json.loads(capsys.readouterr().out) == {"absent": "no_such_peer"}
+
+    def run(name: str, *args: Any) -> Samples:
+        if name == "E2":
+            raise peer.Absent("no_such_peer")
+        return Samples([1.0], [4.0], 1, 1)
+
+    monkeypatch.setattr(spawn, "run", run)
+    monkeypatch.setattr(bench, "ROWS", {"E1": there, "E2": gone})
+    monkeypatch.setattr("sys.argv", ["benches", "--scale", "0.01", "--out", str(tmp_path)])
+    assert bench.main() == 0, "it is no failure"
+    assert "not there: no_such_peer is not installed" in (tmp_path / "RESULTS.md").read_text()
+    kept = json.loads((tmp_path / "latest.json").read_text())
+    assert [one["row"] for one in kept["results"]] == ["E1"]
+    assert [one["absent"] for one in kept["missing"]] == ["no_such_peer"]
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    with pytest.raises(peer.Absent, match="git"):
+        peer.program("git")
+
+
 def test_rows_that_nothing_measures_are_named() -> None:
     assert [name for name, _ in reasons.not_built(["E1"])] == ["S8"]
     assert [name for name, _ in reasons.not_built(["S8", "F1"])] == []
@@ -63,9 +159,9 @@ def test_runs_that_agree_and_one_that_does_not(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = []
-    for n, peer in enumerate((3.0, 2.5, 0.9)):
+    for n, seconds in enumerate((3.0, 2.5, 0.9)):
         files.append(tmp_path / f"{n}.json")
-        files[n].write_text(json.dumps(run_of(result(1.0, peer), result(1.0, 5.0, name="X2"))))
+        files[n].write_text(json.dumps(run_of(result(1.0, seconds), result(1.0, 5.0, name="X2"))))
     assert agree.main(files[:2]) == 0
     assert "0 differ" in capsys.readouterr().out
     assert agree.main(files) == 1

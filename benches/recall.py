@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows M2: what an agent asks of the memories of one user, with and without an embedder.
+
+The embedder is the mean of one vector for each word: it costs little, and both sides use it.
+The peer ranks texts in memory by bm25s, and vectors by numpy; reciprocal ranks combine them.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from itertools import accumulate
+
+import omsgrain as og
+from benches import peer
+from benches.bm25_peer import Index
+from benches.measure import Case, Plan, Row, check, timed
+from omsgrain.memory import memory
+
+USER = "ada"
+LIMIT = 10
+QUERIES = 20
+MODEL = "words-64"
+DIMENSIONS = 64
+RANK = 60  # the constant of reciprocal rank fusion, as in omsgrain
+
+_SYLLABLES = "ba da fo gu ka li me no pa ri so ta vu we zi".split()
+_WORDS = 2_000
+
+Vector = list[float]
+Ask = Callable[[str], list[str]]
+
+
+def texts(count: int) -> list[str]:
+    """Memories of five to fifteen words by Zipf's law; the last word is in one memory only."""
+    rng = random.Random(8)
+    words = list({"".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4))): 0 for _ in range(_WORDS)})
+    weights = list(accumulate(1 / (rank + 1) for rank in range(len(words))))
+    return [
+        f"Ada {' '.join(rng.choices(words, cum_weights=weights, k=rng.randint(4, 14)))} item{i}"
+        for i in range(count)
+    ]
+
+
+def questions(texts: list[str]) -> list[str]:
+    """Eight words: stop words, a word of other memories too, and one of a single memory."""
+    chosen = random.Random(9).sample(range(len(texts)), QUERIES)
+    return [f"what did Ada say about the {texts[n].split()[-2]} item{n}" for n in chosen]
+
+
+@cache
+def _direction(word: str) -> Vector:
+    rng = random.Random(sha256(word.encode()).digest())
+    return [rng.gauss(0, 1) for _ in range(DIMENSIONS)]
+
+
+def embed(text: str) -> Vector:
+    """A vector of a text: the mean of those of its words."""
+    found = [_direction(word) for word in text.lower().split()]
+    return [sum(column) / len(found) for column in zip(*found, strict=True)]
+
+
+def by_words(plan: Plan) -> Case:
+    said = texts(plan.count)
+    store, _ = _stored(plan, said)
+    index = Index(said)
+
+    def ours(question: str) -> list[str]:
+        found = memory.recall(store, USER, question, limit=LIMIT)["memories"]
+        return [one["content"] for one in found]
+
+    def theirs(question: str) -> list[str]:
+        return [said[number] for number in index.best(question, LIMIT)]
+
+    return _case(said, ours, theirs)
+
+
+def by_words_and_vectors(plan: Plan) -> Case:
+    numpy = peer.module("numpy")
+    said = texts(plan.count)
+    store, addresses = _stored(plan, said)
+    vectors = [embed(text) for text in said]
+    store.vectors.add_many(zip(addresses, vectors, strict=True), model=MODEL)
+    texts_of = dict(zip(addresses, said, strict=True))
+    index, matrix = Index(said), numpy.array(vectors, dtype="float32")
+    matrix /= numpy.linalg.norm(matrix, axis=1, keepdims=True)
+
+    def ours(question: str) -> list[str]:
+        page = store.search(question, vector=embed(question), limit=LIMIT, user_id=USER)
+        return [texts_of[hit.grain.address] for hit in page.results]
+
+    def theirs(question: str) -> list[str]:
+        vector = numpy.array(embed(question), dtype="float32")
+        near = numpy.argsort(matrix @ vector)[::-1][: 10 * LIMIT].tolist()
+        scores: dict[int, float] = {}
+        for ranked in (index.best(question, 10 * LIMIT), near):
+            for rank, number in enumerate(ranked, 1):
+                scores[number] = scores.get(number, 0.0) + 1 / (RANK + rank)
+        return [said[number] for number in sorted(scores, key=lambda n: -scores[n])[:LIMIT]]
+
+    return _case(said, ours, theirs)
+
+
+def _stored(plan: Plan, said: list[str]) -> tuple[og.GrainStore, list[str]]:
+    """A store of memories, and their addresses."""
+    store = og.open(plan.directory / "memory.omsg")
+    kept = [memory.remember(store, USER, text) for text in said]
+    check(all(one["new"] for one in kept), "all are new")
+    return store, [one["content_address"] for one in kept]
+
+
+def _case(said: list[str], ours: Ask, theirs: Ask) -> Case:
+    asked = questions(said)
+    for question in asked:
+        wanted = question.split()[-1]
+        for found in (ours(question), theirs(question)):
+            check(wanted in found[0].split(), "the memory with the rare word is the first")
+            check(len(found) == LIMIT, "a full page")
+    return Case(
+        timed(lambda: [ours(question) for question in asked]),
+        timed(lambda: [theirs(question) for question in asked]),
+        len(asked),
+    )
+
+
+WORK = "recall of ten of one user's 5,000 memories by a question of eight words"
+
+ROWS = (
+    Row(
+        "M2", WORK, "bm25s in memory, the same", 2.0, by_words,
+        sets=("-",), count=5_000, unit="ms", kind="most", of="queries",
+    ),
+    Row(
+        "M2-embedder", f"{WORK}, and its vector", "bm25s and numpy in memory, the same", 2.0,
+        by_words_and_vectors,
+        sets=("-",), count=5_000, unit="ms", kind="most", of="queries",
+    ),
+)  # fmt: skip
