@@ -99,6 +99,7 @@ class Context:
 
     __slots__ = (
         "__weakref__",
+        "_append",
         "_indexes",
         "_nearest",
         "_reads",
@@ -126,6 +127,7 @@ class Context:
         self.counts_reads = self.settings.count_access and not storage.readonly
         self._texts: TextIndex | None = None
         self._nearest: Nearest | None = None
+        self._append: Callable[..., int] | None = None  # of the audit trail
         self._user_texts: UserTexts | None = None
         self._indexes = threading.Lock()
         eager = self.settings.text_index == "ingest"
@@ -180,9 +182,11 @@ class Context:
         """Add an entry to the audit trail, in the transaction that it describes."""
         if not self.settings.audit:
             return
-        from omsgrain.storage import audit
+        if self._append is None:
+            from omsgrain.storage import audit
 
-        audit.append(
+            self._append = audit.append  # kept: a put would notice what looking it up costs
+        self._append(
             writer,
             operation=operation,
             actor=self.settings.actor if actor is None else actor,

@@ -157,7 +157,8 @@ def _mixed(items: Sequence[Item], first: int, resolver: Resolver | None) -> Prep
 def _without_claims(given: PreparedGrains, first: int, replacing: bool = False) -> PreparedGrains:
     """Refuse what only ``supersede`` may put, views, and records of a sync."""
     blobs = [blob for _, blob in given.pairs]
-    if not prepared.CLAIM_MARKS.find(blobs) and prepared.SYNC not in [b[2:3] for b in blobs]:
+    sync = prepared.SYNC in [b[2:3] for b in blobs]
+    if not sync and not prepared.CLAIM_MARKS.find(blobs):
         return given  # nearly always
     wrong = {
         i: SchemaError("a record of a sync is no grain of a store", field="/type")
@@ -275,9 +276,12 @@ def refuse(
 def _refused(
     writer: Writer, settings: Settings, given: PreparedGrains, allow_erased: bool
 ) -> dict[int, OmsError]:
-    refuse_moved(settings, given)
+    if given.sealed:
+        refuse_moved(settings, given)
     found = {} if allow_erased else erased(writer, given)
-    return in_the_clear(writer, settings, given) | found | given.refused
+    if settings.keys is None and not settings.plain:
+        found = in_the_clear(writer, settings, given) | found
+    return found | given.refused if given.refused else found
 
 
 def in_the_clear(writer: Writer, settings: Settings, given: PreparedGrains) -> dict[int, OmsError]:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import os
 import re
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import sha256
@@ -176,6 +176,8 @@ MOST_TAGS = 1_000
 """Maximum number of addresses with single tags in an entry. An operation on more grains is split
 into several entries, or has one tag over all, which finds none of them."""
 
+# Kept, because making a packer takes longer than packing an entry.
+_pack: Callable[[object], bytes] = msgpack.Packer().pack
 _MOST_STORED = 16  # more are found by their sequence numbers; a tag costs 2 us
 _MOST_TEXT = 256
 _MOST_DETAILS = 16
@@ -273,7 +275,7 @@ def _append(
         body["m"] = note_hash(row)
         writer.set_row(NOTES, place, row)
     body["s"], body["c"] = writer.last_seq(), writer.count()
-    packed: bytes = msgpack.packb(body)
+    packed = _pack(body)
     digest = link(previous, packed)
     writer.set_row(AUDIT, place, digest + packed)
     writer.set_row(META, HEAD_RECORD, HEAD_VALUE.pack(number, digest))

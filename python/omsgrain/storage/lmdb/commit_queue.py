@@ -297,7 +297,10 @@ class WriterLock:
             raise _late("thread", self.patience)
         try:
             if not self._depth and fcntl is not None:
-                self._lock_file(began)
+                try:
+                    self._try()  # nearly always it is free
+                except OSError:
+                    self._lock_file(began)
             self._depth += 1
         except BaseException:
             self._thread.release()

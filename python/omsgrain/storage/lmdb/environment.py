@@ -316,9 +316,10 @@ class Environment:
             return
         memtable.extend(batch.added, head.last_seq)
         if self.durable:
-            # The grains are safe; without this note only damage to the newest root goes unseen.
-            with suppress(OSError):
+            try:
                 self.head_file.write(head.last_seq, head.blob_bytes)
+            except OSError:
+                pass  # the grains are safe; only damage to the newest root goes unseen
 
     def flush(self, least: int = 1) -> None:
         """Write the index of the grains beyond the watermark, if there are at least so many."""

@@ -111,13 +111,17 @@ class Memtable:
             # Else a reader was faster: it has the numbers without the blobs, or even the rows.
             before = self.last
             follows = self._held_to == before
-            for first, digests, *_ in added:
-                if before < first:
+            for first, digests, _, _ in added:
+                if before < first and len(digests) == 1 and digests[0] not in self.digests:
+                    self.digests[digests[0]] = first  # as below, but for the calls
+                    self.numbers.append(first)
+                elif before < first:
                     self._learn(range(first, first + len(digests)), digests)
-                    continue
-                known, follows = before + 1 - first, False
-                self._learn(range(first + known, first + len(digests)), digests[known:])
-            self.last = max(before, last)
+                else:
+                    known, follows = before + 1 - first, False
+                    self._learn(range(first + known, first + len(digests)), digests[known:])
+            if last > before:
+                self.last = last
             if follows:
                 self._held += added
                 self._held_to = self.last
@@ -156,10 +160,7 @@ class Memtable:
                 before = self.digests.get(digest)
                 if before is not None:
                     self._earlier.setdefault(digest, []).append(before)
-        if len(digests) == 1:  # a third of the time of what follows
-            self.digests[digests[0]] = numbers[0]
-        else:
-            self.digests.update(zip(digests, numbers, strict=True))
+        self.digests.update(zip(digests, numbers, strict=True))
         self.numbers += numbers
 
     def numbers_of(self, digest: bytes) -> list[int]:
