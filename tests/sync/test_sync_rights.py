@@ -63,7 +63,7 @@ def bury(store: og.GrainStore, address: str) -> None:
     """Report a grain as erased, with any policy, as a foreign store can."""
 
     def work(writer: Writer) -> None:
-        tombstones.add(writer, "address", bytes.fromhex(address), TIME, "lie")
+        tombstones.add(writer, "address", [(bytes.fromhex(address), b"")], TIME, "lie")
 
     context_of(store).storage.write(work)
 

@@ -223,7 +223,9 @@ def _reason(error: Exception) -> dict[str, Any]:
 
 
 def letter(change: Change) -> Letter:
-    values = {"seq": change.seq, "kind": change.kind, "address": change.address}
+    values: dict[str, Any] = {"seq": change.seq, "kind": change.kind, "address": change.address}
+    if change.removed:
+        values["removed"] = change.removed
     return Letter(json.dumps(values, separators=(",", ":")).encode())
 
 

@@ -207,9 +207,12 @@ def profiles(grain: Grain) -> frozenset[str]:
     return frozenset(tag.removeprefix("profile:") for tag in tags if tag.startswith("profile:"))
 
 
+_PRIVILEGE = ("legal:privilege", "_elided")
+
+
 def is_privileged(grain: Grain) -> bool:
     """Whether legal privilege covers a grain; an elided privilege counts."""
-    if "legal" not in profiles(grain):
+    if grain.fields.keys().isdisjoint(_PRIVILEGE) or "legal" not in profiles(grain):
         return False
     return grain.get("legal:privilege") in _PRIVILEGED or "legal:privilege" in _elided(grain)
 

@@ -20,6 +20,7 @@ from omsgrain.errors import NotFoundError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.policy.rule_files import MOST_BYTES, RuleFile, read_rules
 from omsgrain.policy.rules import (
+    DAY,
     PURPOSES,
     REVIEWED,
     Encrypt,
@@ -53,12 +54,18 @@ class Preset:
     rules: tuple[PolicyRule, ...] = field(repr=False)
     _put: tuple[Encrypt | Require | Forbid, ...] = field(init=False, repr=False, compare=False)
     _reviews: dict[str, tuple[ReviewRule, ...]] = field(init=False, repr=False, compare=False)
+    _keep: tuple[Keep, ...] = field(init=False, repr=False, compare=False)
+    _expire: tuple[Expire, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Sorted once, because every put needs them.
+        # Sorted once, because every put and every removal needs them.
         put = tuple(r for r in self.rules if isinstance(r, Encrypt | Require | Forbid))
         reviews = [rule for rule in self.rules if isinstance(rule, ReviewRule)]
         by_operation = {name: tuple(r for r in reviews if name in r.on) for name in REVIEWED}
+        keep = tuple(rule for rule in self.rules if isinstance(rule, Keep))
+        expire = tuple(rule for rule in self.rules if isinstance(rule, Expire))
+        object.__setattr__(self, "_keep", keep)
+        object.__setattr__(self, "_expire", expire)
         object.__setattr__(self, "_put", put)
         object.__setattr__(self, "_reviews", by_operation)
 
@@ -84,8 +91,8 @@ class Preset:
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> Iterator[OmsError]:
         """Return every violation that ``check_delete`` finds, without raising it."""
-        for rule in self.rules:
-            if isinstance(rule, Keep) and rule.applies(grain):
+        for rule in self._keep:
+            if rule.concerns(grain) and rule.applies(grain):
                 if error := rule.broken(grain, now, approvals):
                     yield error
 
@@ -120,17 +127,20 @@ class Preset:
             if (operation != "export" or purpose in rule.purposes) and rule.applies(grain)
         )
 
+    @property
+    def shortest(self) -> int | None:
+        """The shortest maximum retention, ms; None without any."""
+        return min((rule.days * DAY for rule in self._expire), default=None)
+
     def due(self, grain: Grain, now: int) -> tuple[str, ...]:
         """Return the ids of the rules whose maximum retention of a grain has passed.
 
         Consents and grains that must still be kept are never due.
         """
-        if grain.type == "consent" or any(self.delete_refusals(grain, now)):
+        if grain.type == "consent" or next(self.delete_refusals(grain, now), None) is not None:
             return ()
         return tuple(
-            rule.id
-            for rule in self.rules
-            if isinstance(rule, Expire) and rule.applies(grain) and rule.due(grain, now)
+            rule.id for rule in self._expire if rule.due(grain, now) and rule.applies(grain)
         )
 
 

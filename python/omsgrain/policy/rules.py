@@ -334,7 +334,7 @@ class ReviewRule(PolicyRule):
 _MOST_YEARS = 100
 """Maximum years that a grain can request, so that every grain can be deleted some day."""
 _MOST_TIME = 2**32 * 1_000
-_DAY = 86_400_000
+DAY = 86_400_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,6 +352,11 @@ class Keep(PolicyRule):
     years: int = 0
     years_field: tuple[str, ...] = ()
     approval_field: tuple[str, ...] = ()
+
+    def concerns(self, grain: Grain) -> bool:
+        """Whether a grain has a field that the rule reads; true if the rule has its own time."""
+        paths = (self.years_field, self.approval_field)
+        return self.years > 0 or any([path[0] in grain.fields for path in paths if path])
 
     def until(self, grain: Grain) -> int | None:
         """Return until when to keep a grain, ms since 1970; None if the rule sets no time."""
@@ -397,7 +402,7 @@ class Expire(PolicyRule):
     days: int
 
     def due(self, grain: Grain, now: int) -> bool:
-        return now >= _created(grain) + self.days * _DAY
+        return now >= _created(grain) + self.days * DAY
 
     def asks(self) -> str:
         return f"deleted after {self.days} days"
@@ -412,7 +417,7 @@ def _created(grain: Grain) -> int:
 
 def _years_after(start: int, years: int) -> int:
     """Return the same day years later; 29 February becomes 1 March if necessary."""
-    days, rest = divmod(start, _DAY)
+    days, rest = divmod(start, DAY)
     day = datetime.fromtimestamp(days * 86_400, timezone.utc)
     try:
         later = day.replace(year=day.year + years)

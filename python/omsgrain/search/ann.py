@@ -29,6 +29,7 @@ from blake3 import blake3
 
 from omsgrain.errors import StoreError
 from omsgrain.search.vectors import Model, models
+from omsgrain.storage import records
 from omsgrain.storage.base import VECTOR_FILES, Reader, Storage, Writer
 from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
@@ -200,7 +201,12 @@ def knows(reader: Reader, stamp: Stamp) -> bool:
 def events(reader: Reader, after: int) -> tuple[set[int], set[int], int]:
     """Return the grains with new vectors after an event, the removed ones, and the last event."""
     changed: set[int] = set()
-    deleted: set[int] = set()
+    deleted = {
+        seq
+        for _, ranges in records.removal_batches(reader, after)
+        for one in ranges
+        for seq in range(one[0], one[1] + 1)
+    }
     for key, row in reader.rows(EVENTS, after=SEQUENCE.pack(after)):
         kind, seq, _ = event_of(row)
         (after,) = SEQUENCE.unpack(key)

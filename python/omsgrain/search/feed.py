@@ -20,13 +20,8 @@ from omsgrain import _core
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search.words import COLUMNS, columns
+from omsgrain.storage import records
 from omsgrain.storage.base import Reader
-from omsgrain.storage.tables import (
-    DELETED,
-    EVENTS,
-    SEQUENCE,
-    event_of,
-)
 
 PAGE = 4_096
 """Maximum grains per transaction."""
@@ -84,7 +79,7 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
         last = 0 if restart else before.last
         blobs = reader.page(last, min(PAGE, most))
         upto = blobs[-1][0] if blobs else end
-        return FeedPage(restart, blobs, list(_removed(reader, last, upto)), upto)
+        return FeedPage(restart, blobs, list(records.removed_numbers(reader, last, upto)), upto)
 
 
 def lag(read: Read, now: FeedState) -> tuple[int, bool]:
@@ -216,13 +211,4 @@ def _knows(reader: Reader, before: FeedState) -> bool:
     blob = reader.blob_at(before.known)
     if blob is not None:
         return sha256(blob).digest() == before.digest
-    return before.known in _removed(reader, before.last, reader.last_seq())
-
-
-def _removed(reader: Reader, after: int, upto: int) -> Iterator[int]:
-    for key, value in reader.rows(EVENTS, SEQUENCE.pack(after)):
-        if SEQUENCE.unpack(key)[0] > upto:
-            return
-        kind, seq, _ = event_of(value)
-        if kind == DELETED:
-            yield seq
+    return before.known in records.removed_numbers(reader, before.last, reader.last_seq())

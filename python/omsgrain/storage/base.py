@@ -408,6 +408,10 @@ class Writer(Reader, Protocol):
         """
         ...
 
+    def next_number(self) -> int:
+        """Use up a sequence number, for an event with a row in another table."""
+        ...
+
     def set_past(self, seq: int, past: bool) -> None:
         """Move a grain's index rows to the past ones, or back.
 
@@ -423,6 +427,10 @@ class Writer(Reader, Protocol):
         Removing a missing grain changes nothing. If nothing else in the commit uses a sequence
         number, one is skipped, so that the last number identifies the state of the store.
         """
+        ...
+
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        """Remove grains, given by rising numbers, as ``remove`` does; faster for many."""
         ...
 
 

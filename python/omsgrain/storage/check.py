@@ -52,6 +52,7 @@ from omsgrain.storage.tables import (
     NAMED,
     PAST_TERMS,
     PLAIN,
+    REMOVALS,
     REVIEWS,
     SEALED,
     SEQUENCE,
@@ -191,6 +192,7 @@ def state_problems(reader: CheckReader) -> Iterator[CheckProblem]:
         reader, TOGGLES, lambda rest, row: rest != b"" and records.is_sound(row)
     )
     yield from _events(reader)
+    yield from _removals(reader)
     yield from _reviews(reader)
     yield from _vectors(reader)
     yield from _mentions(reader)
@@ -257,6 +259,28 @@ def _events(reader: CheckReader) -> Iterator[CheckProblem]:
                 EVENTS, seq, f"event {number} names another address than its grain"
             )
         before = number
+
+
+def _removals(reader: CheckReader) -> Iterator[CheckProblem]:
+    last = reader.last_seq()
+    for key, row in reader.rows(REMOVALS):
+        number = _number(key)
+        try:
+            ranges = records.ranges_of(row)
+        except IntegrityError:
+            ranges = []
+        if number is None or not ranges:
+            yield _state_problem(REMOVALS, None, _DAMAGED)
+            continue
+        if ranges[-1][1] >= number or number > last or reader.row(EVENTS, key) is not None:
+            yield _state_problem(REMOVALS, None, f"event {number} is out of order")
+            continue
+        for first, end in ranges:
+            there = reader.page(first - 1, 1)
+            if there and there[0][0] <= end:
+                yield _state_problem(
+                    REMOVALS, there[0][0], f"event {number} removed a grain that is there"
+                )
 
 
 def _reviews(reader: CheckReader) -> Iterator[CheckProblem]:
@@ -355,9 +379,10 @@ class Pass(ABC):
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
     ) -> Iterator[CheckProblem]:
-        event = self.reader.last_row(EVENTS)
-        if event is not None and len(event[0]) == SEQUENCE.size:
-            last = max(last, *SEQUENCE.unpack(event[0]))
+        for table in (EVENTS, REMOVALS):
+            event = self.reader.last_row(table)
+            if event is not None and len(event[0]) == SEQUENCE.size:
+                last = max(last, *SEQUENCE.unpack(event[0]))
         if head[:2] != (self.grains, self.blob_bytes) or last > head[2]:
             yield CheckProblem("head", None, "the counts of the store differ from its blobs")
         if addresses[0] != addresses[1]:

@@ -47,7 +47,7 @@ from omsgrain.storage.base import (
     stored,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
-from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEQUENCE, Kind, Table
+from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
@@ -366,21 +366,28 @@ class EncryptingWriter(DecryptingReader):
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         return self.inner.event(kind, seq, digest)
 
+    def next_number(self) -> int:
+        return self.inner.next_number()
+
     def set_past(self, seq: int, past: bool) -> None:
         self.inner.set_past(seq, past)
 
     def remove(self, seq: int) -> None:
-        self._lists.clear()
-        self._remove_rows(seq)
-        self.inner.remove(seq)
+        self.remove_many([seq])
 
-    def _remove_rows(self, seq: int) -> None:
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        self._lists.clear()
+        sealed = self.inner.some_rows(SEALED, [SEQUENCE.pack(seq) for seq in seqs])
+        for key, number in sealed.items():
+            self._remove_rows(SEQUENCE.unpack(key)[0], number)
+        self.inner.remove_many(seqs)
+
+    def _remove_rows(self, seq: int, number: bytes) -> None:
         """Remove the blind rows now; without the key, all rows of its user would be read."""
         from omsgrain.crypto.seal import mask
 
         grain = self.grain(seq)
-        number = blind_index.key_of(self.inner, seq)
-        if number is None or grain is None or grain.sealed:
+        if grain is None or grain.sealed:
             return
         keys = self.ring.by_number(number)
         (entry,) = blind_index.blind_entries([grain.blob], [keys])

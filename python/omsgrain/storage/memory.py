@@ -371,6 +371,10 @@ class _MemoryWriter(_MemoryReader):
         self._set(EVENTS, key, EVENT.pack(kind, seq, digest))
         return self.head.last_seq
 
+    def next_number(self) -> int:
+        self._next()
+        return self.head.last_seq
+
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         if not 0 < len(key) <= LONGEST_KEY:
             raise StoreError("invalid length of a key", found=f"{len(key)} bytes")
@@ -385,13 +389,17 @@ class _MemoryWriter(_MemoryReader):
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
 
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        for seq in seqs:
+            self.remove(seq)
+
     def remove(self, seq: int) -> None:
         key = SEQUENCE.pack(seq)
         blob = self.row(BLOBS, key)
         if blob is None:
             return
         self._base._parts()  # older snapshots need the index rows, which need the blob
-        forget(self, seq)
+        forget(self, [seq])
         digest = sha256(blob).digest()
         if self.row(ADDRESSES, digest) != key:  # it was put under another digest
             digest = next(d for d, row in self.rows(ADDRESSES) if row == key)

@@ -13,7 +13,7 @@ record ``named`` has the last event. So each event is read once, whatever wrote 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -88,6 +88,15 @@ def places(reader: Reader, digests: Sequence[bytes]) -> tuple[list[bytes], list[
         for place in _split(row):
             keys.setdefault(place[:1], {})[place[1:]] = None
     return list(keys[_EVENT]), list(keys[_STATE])
+
+
+def named(reader: Reader, digests: Collection[bytes]) -> set[bytes]:
+    """Return those of some addresses that may occur in rows, after ``catch_up``."""
+    prefixes = {digest[:_PREFIX] for digest in digests}
+    if next(reader.rows(NAMED), None) is None:
+        return set()
+    found = reader.some_rows(NAMED, list(prefixes))
+    return {digest for digest in digests if digest[:_PREFIX] in found}
 
 
 def replace(writer: Writer, marks: Mapping[bytes, bytes]) -> None:

@@ -8,15 +8,24 @@ A row of states-0 is one byte of bits, which the index needs, and a MessagePack 
 
 A grain with the default state has no row. Read counts and holds are in tables of their own, so
 that writing one does not lose the other.
+
+A row of removals-0 says which grains were removed together, by the number of the event:
+
+    ranges of the grains' numbers, rising. Each is a LEB128 number: twice the gap after the range
+    before, plus one if a second number follows, with how many more grains the range has
+
+A grain that an event or a state names has an event of its own instead, with a mark in place of
+its address. So a batch that merely got too old leaves a few bytes, however many grains it had.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import msgpack
 
@@ -29,6 +38,7 @@ from omsgrain.storage.tables import (
     EVENTS,
     HOLDS,
     MODELS,
+    REMOVALS,
     SEALED,
     SEQUENCE,
     SIGNATURES,
@@ -38,6 +48,7 @@ from omsgrain.storage.tables import (
     VECTORS,
     VEILED,
     Table,
+    event_of,
 )
 
 if TYPE_CHECKING:
@@ -59,6 +70,7 @@ _STATUS: dict[str, int] = {
 _NAMED: dict[int, Verification] = {_STATUS[name]: name for name in get_args(Verification)}
 _STATUS_BITS = RETRACTED | CONTESTED | VERIFIED
 _ADDRESS = 32
+_LONG = 32  # bytes after the number in a key, at the most
 _MODEL = 4  # bytes of a model's number in the keys of vectors-0
 
 
@@ -151,26 +163,44 @@ def removed_digests(reader: Reader) -> set[bytes]:
     }
 
 
-def forget(writer: Writer, seq: int) -> None:
-    """Delete the rows about a grain in all tables of life STATE, before its blob."""
-    key = SEQUENCE.pack(seq)
-    for other, _ in list(writer.rows(SUPERSEDES, prefix=key)):
-        writer.set_row(SUPERSEDES, other, None)
-    try:
-        successors = unpack(writer.row(STATES, key)).successors
-    except IntegrityError:
-        successors = ()  # damage must not prevent an erasure
-    for new in writer.find([bytes.fromhex(address) for address in successors]):
-        if new is not None:
-            writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
-    for table in (STATES, COUNTERS, HOLDS):
-        writer.set_row(table, key, None)
-    if writer.row(SEALED, key) is not None:
-        blind_index.forget(writer, seq)
-    for table in (SIGNATURES, TOGGLES):
-        for row, _ in list(writer.rows(table, prefix=key)):
+def forget(writer: Writer, seqs: Sequence[int]) -> None:
+    """Delete the rows about grains in all tables of life STATE, before their blobs."""
+    keys = [SEQUENCE.pack(seq) for seq in seqs]
+    for table in (SUPERSEDES, SIGNATURES, TOGGLES):
+        for row in rows_about(writer, table, keys):
             writer.set_row(table, row, None)
-    forget_vectors(writer, [seq])
+    for key, row in writer.some_rows(STATES, keys).items():
+        try:
+            successors = unpack(row).successors
+        except IntegrityError:
+            successors = ()  # damage must not prevent an erasure
+        for new in writer.find([bytes.fromhex(address) for address in successors]):
+            if new is not None:
+                writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)
+        writer.set_row(STATES, key, None)
+    for table in (COUNTERS, HOLDS):
+        for key in writer.some_rows(table, keys):
+            writer.set_row(table, key, None)
+    for key in writer.some_rows(SEALED, keys):
+        blind_index.forget(writer, SEQUENCE.unpack(key)[0])
+    forget_vectors(writer, seqs)
+
+
+def rows_about(reader: Reader, table: Table, keys: Sequence[bytes]) -> list[bytes]:
+    """Return the keys of a table that begin with one of some rising numbers.
+
+    A table without rows costs one look-up, however many numbers there are.
+    """
+    found: list[bytes] = []
+    at = 0
+    while at < len(keys):
+        for row, _ in reader.rows(table, prefix=keys[at]):
+            found.append(row)
+        following = next(reader.rows(table, after=keys[at] + b"\xff" * _LONG), None)
+        if following is None:
+            break
+        at = max(at + 1, bisect_left(keys, following[0][: SEQUENCE.size]))
+    return found
 
 
 def forget_vectors(
@@ -276,3 +306,109 @@ def _parsed(row: bytes) -> tuple[int, str]:
     if type(at) is not int or at < 1 or type(name) is not str:
         raise IntegrityError("the row with the holds and restrictions of a grain is damaged")
     return at, name
+
+
+Ranges: TypeAlias = "list[tuple[int, int]]"
+"""The first and the last number of each range."""
+
+
+def add_removal(writer: Writer, seqs: Iterable[int]) -> None:
+    """Write the row of grains that were just removed."""
+    found = ranges(sorted(seqs))
+    if found:
+        writer.set_row(REMOVALS, SEQUENCE.pack(writer.next_number()), pack_ranges(found))
+
+
+def ranges(seqs: Sequence[int]) -> Ranges:
+    """Return the ranges of rising numbers."""
+    found: Ranges = []
+    first = last = -1
+    for seq in seqs:
+        if seq != last + 1:
+            if last >= 0:
+                found.append((first, last))
+            first = seq
+        last = seq
+    if last >= 0:
+        found.append((first, last))
+    return found
+
+
+def pack_ranges(found: Ranges) -> bytes:
+    row, before = bytearray(), 0
+    for first, last in found:
+        _add_number(row, 2 * (first - before) + (last > first))
+        if last > first:
+            _add_number(row, last - first)
+        before = last + 1
+    return bytes(row)
+
+
+def ranges_of(row: bytes) -> Ranges:
+    """Parse a row.
+
+    Raises:
+        IntegrityError: the row is damaged.
+    """
+    parsed = _numbers_of(row)
+    found: Ranges = []
+    before = 0
+    for number in parsed:
+        first = last = before + number // 2
+        if number % 2:
+            more = next(parsed, 0)
+            if more == 0:
+                raise _broken()
+            last += more
+        found.append((first, last))
+        before = last + 1
+    if not found or before > 1 << 63:
+        raise _broken()
+    return found
+
+
+def removed_numbers(reader: Reader, after: int, upto: int) -> Iterator[int]:
+    """Return the numbers of grains that events in ``(after, upto]`` removed, in any order."""
+    for key, row in reader.rows(EVENTS, SEQUENCE.pack(after)):
+        if SEQUENCE.unpack(key)[0] > upto:
+            break
+        kind, seq, _ = event_of(row)
+        if kind == DELETED:
+            yield seq
+    for number, found in removal_batches(reader, after):
+        if number > upto:
+            break
+        for first, last in found:
+            yield from range(first, last + 1)
+
+
+def removal_batches(reader: Reader, after: int = 0) -> Iterator[tuple[int, Ranges]]:
+    """Return the number of each batch after a number, and its ranges."""
+    for key, row in reader.rows(REMOVALS, SEQUENCE.pack(after)):
+        yield SEQUENCE.unpack(key)[0], ranges_of(row)
+
+
+def _add_number(row: bytearray, number: int) -> None:
+    while number > 0x7F:
+        row.append(number & 0x7F | 0x80)
+        number >>= 7
+    row.append(number)
+
+
+def _numbers_of(row: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in row:
+        number |= (byte & 0x7F) << shift
+        if byte > 0x7F:
+            shift += 7
+            if shift > 63:
+                raise _broken()
+        else:
+            yield number
+            number = shift = 0
+    if shift or number:
+        raise _broken()
+
+
+def _broken() -> IntegrityError:
+    return IntegrityError("a batch of removed grains is damaged")

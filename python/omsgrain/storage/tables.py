@@ -16,6 +16,7 @@
     guards-0      STATE   lineage, u64 ++ grain u64  nothing: its policy covers the lineage
     reviews-0     STATE   event, of a put grain, u64 msgpack map
     events-0      STATE   event, u64                 kind, 1 byte ++ grain, u64 ++ its address, 32
+    removals-0    STATE   event, u64                 ranges of removed grains (``records.py``)
     named-0       STATE   beginning of an address    9 bytes a place (``mentions.py``)
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
@@ -64,7 +65,7 @@ from typing import Final, Literal, TypeAlias
 
 from omsgrain.errors import IntegrityError
 
-FORMAT = 3
+FORMAT = 4
 """The format of this code. It rises when older readers cannot read the store correctly."""
 
 FORMAT_RECORD = b"omsgrain.format"
@@ -125,6 +126,7 @@ LINEAGES = Table(b"lineages-0", Life.STATE)
 GUARDS = Table(b"guards-0", Life.STATE)
 REVIEWS = Table(b"reviews-0", Life.STATE)
 EVENTS = Table(b"events-0", Life.STATE)
+REMOVALS = Table(b"removals-0", Life.STATE)
 NAMED = Table(b"named-0", Life.STATE)
 AUDIT = Table(b"audit-0", Life.STATE)
 NOTES = Table(b"notes-0", Life.STATE)

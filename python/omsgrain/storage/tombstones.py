@@ -155,16 +155,27 @@ def mark_of(reader: Reader, digest: bytes) -> bytes | None:
 def add(
     writer: Writer,
     what: What,
-    value: bytes | str,
+    values: Sequence[tuple[bytes | str, bytes]],
     at: int,
     reason_code: str,
-    hint: bytes = b"",
 ) -> None:
-    """Add a tombstone; one that exists stays as it is."""
-    row = mark(key(writer), what, value)
-    if not has(writer, what, value):
-        more = {"h": hint} if hint else {}
-        writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
+    """Add tombstones of values, each with its hint; one that exists stays as it is."""
+    if not values:
+        return
+    own, *others = (key(writer), *(one for one in keys(writer) if one != export_key(writer)))
+    found = {mark(own, what, value): (value, hint) for value, hint in values}
+    known = writer.some_rows(TOMBSTONES, list(found)).keys()
+    packed: dict[bytes, bytes] = {}
+    rows: list[tuple[bytes, bytes]] = []
+    for row, (value, hint) in found.items():
+        further = (mark(other, what, value) for other in others)
+        if row in known or any(writer.row(TOMBSTONES, one) is not None for one in further):
+            continue
+        if hint not in packed:
+            more = {"h": hint} if hint else {}
+            packed[hint] = msgpack.packb({"t": at, "r": reason_code, **more})
+        rows.append((row, packed[hint]))
+    writer.set_rows(TOMBSTONES, rows)
 
 
 def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: str) -> None:

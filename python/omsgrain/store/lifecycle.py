@@ -216,7 +216,7 @@ def remove(
         rules += check_retention(settings, grain, act.now, approvals)
     writer.event(DELETED, seq, bytes.fromhex(old))
     _review(writer, act, rules)
-    policy_context.leave(writer, seq)
+    policy_context.leave(writer, [seq])
     writer.remove(seq)
 
 
@@ -409,7 +409,7 @@ def _remember(context: Context, writer: Writer, digest: bytes, reason_code: str)
 
     names = removal.names_of(writer, seq_of(writer, digest))
     if names is not None:
-        removal.remember(writer, names, context.settings.clock(), reason_code)
+        removal.remember(writer, [names], context.settings.clock(), reason_code)
 
 
 def status(context: Context, address: str) -> GrainStatus:

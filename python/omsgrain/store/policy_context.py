@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -71,9 +71,11 @@ def is_same(reader: Reader, one: int, other: int) -> bool:
     return _name(reader, one) == _name(reader, other)
 
 
-def leave(writer: Writer, seq: int) -> None:
-    """Remove a deleted grain from the guards; its number may remain a lineage's name."""
-    writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
+def leave(writer: Writer, seqs: Iterable[int]) -> None:
+    """Remove deleted grains from the guards; their numbers may remain a lineage's name."""
+    if next(writer.rows(GUARDS), None) is not None:
+        for seq in seqs:
+            writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
 
 
 def _name(reader: Reader, seq: int) -> bytes:
@@ -97,6 +99,11 @@ _BINDING = frozenset((policy.FIELD, "derived_from"))
 
 _RULED = frozenset(("consent", "goal"))
 """Types that have rules of their own."""
+
+
+def is_bound(grain: Grain) -> bool:
+    """Whether a grain itself can have a policy that applies to it; sealed ones can."""
+    return grain.sealed or grain.type in _RULED or not _BINDING.isdisjoint(grain.fields)
 
 
 def check_retention(
@@ -151,9 +158,8 @@ class PolicyContext:
         target, seq = self.grain(act.address), self._seq(act.address)
         if target is None or seq is None:
             return False
-        for grain in (target, target if act.new is None else act.new):
-            if grain.type in _RULED or not _BINDING.isdisjoint(grain.fields):
-                return False
+        if is_bound(target) or (act.new is not None and is_bound(act.new)):
+            return False
         return not self.held(act.address) and next(guards(self._reader, seq), None) is None
 
     def grain(self, address: str) -> Grain | None:

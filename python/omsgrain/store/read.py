@@ -13,6 +13,7 @@ from omsgrain.batch import ItemError, OnError, VerifyReport, stops
 from omsgrain.errors import IntegrityError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain, bare
 from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage import records
 from omsgrain.storage.base import PAGE_GRAINS, ScannedBlob, damaged, entries, pages, stored
 from omsgrain.storage.tables import (
     DELETED,
@@ -32,6 +33,7 @@ from omsgrain.storage.tables import (
 from omsgrain.store.context import Context, StorePart, absent
 
 _NOTHING = b""
+_BATCHES = 16  # of removed grains, each up to thousands
 POSITION_PREFIX = b"position."
 """Prefix of the names of rows with a position."""
 
@@ -55,13 +57,17 @@ class Change:
         seq: its number. Numbers rise, with gaps.
         kind: ``put``, ``supersede`` (the grain was superseded), ``verify`` (its verification
             status changed), ``vector`` (it got a vector), ``sign`` (it got another signature),
-            ``hold``, ``release``, ``restrict`` or ``delete``. Later versions may add kinds.
-        address: the grain.
+            ``hold``, ``release``, ``restrict``, ``delete``, or ``remove`` (an erasure or the end
+            of a retention removed grains). Later versions may add kinds.
+        address: the grain; after an erasure a mark in its place; empty for ``remove``.
+        removed: for ``remove``, the ranges of the ``put`` changes whose grains are gone: the
+            first and the last ``seq`` of each.
     """
 
     seq: int
     kind: str
     address: str
+    removed: tuple[tuple[int, int], ...] = ()
 
 
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
@@ -99,8 +105,8 @@ def changes(context: Context, since: int = 0) -> Iterator[Change]:
     puts = (
         Change(entry.seq, "put", entry.digest.hex()) for entry in entries(context.storage, since)
     )
-    events = _events(context, since)
-    for change in merge(puts, events, key=lambda change: change.seq):
+    events, batches = _events(context, since), _removals(context, since)
+    for change in merge(puts, events, batches, key=lambda change: change.seq):
         if change.seq > last:  # a change from after the start
             return
         yield change
@@ -115,6 +121,16 @@ def _events(context: Context, after: int) -> Iterator[Change]:
             kind, _, digest = event_of(row)
             yield Change(after, _KINDS.get(kind, "other"), digest.hex())
         if len(page) < PAGE_GRAINS:
+            return
+
+
+def _removals(context: Context, after: int) -> Iterator[Change]:
+    while True:
+        with context.storage.read() as reader:
+            page = list(islice(records.removal_batches(reader, after), _BATCHES))
+        for after, ranges in page:
+            yield Change(after, "remove", "", tuple(ranges))
+        if len(page) < _BATCHES:
             return
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -58,18 +58,28 @@ def refused(reader: Reader, blobs: Iterable[bytes]) -> set[int]:
     }
 
 
-def remember(writer: Writer, blob: bytes, digest: bytes, at: int, reason_code: str) -> None:
-    """Remember that a grain was erased, by the names that a document may use for it."""
-    names = _of_blob(blob) or _of_native(blob, sha256(blob).digest(), digest)
-    for name in names:
-        tombstones.add(writer, "urn", name, at, reason_code, blob[_NAMESPACE])
+def remember(
+    writer: Writer, grains: Sequence[tuple[bytes, bytes]], at: int, reason_code: str
+) -> None:
+    """Remember that grains were erased, by the names that a document may use for them.
+
+    Each is given as its plain blob and its stored digest.
+    """
+    users = _core.user_ids([blob for blob, _ in grains])
+    names = [
+        (name, blob[_NAMESPACE])
+        for (blob, digest), user_id in zip(grains, users, strict=True)
+        for name in _of_blob(blob) or _of_native(user_id, sha256(blob).digest(), digest)
+    ]
+    tombstones.add(writer, "urn", names, at, reason_code)
 
 
 def lift(writer: Writer, blobs: Iterable[bytes]) -> None:
     """Remove the tombstones of records that are allowed back."""
     if tombstones.export_key(writer) is not None:
         for blob in blobs:
-            for name in _of_blob(blob) or _of_native(blob, sha256(blob).digest()):
+            (user_id,) = _core.user_ids([blob])
+            for name in _of_blob(blob) or _of_native(user_id, sha256(blob).digest()):
                 tombstones.lift(writer, "urn", name)
 
 
@@ -98,9 +108,8 @@ def _names(format: str, kind: str, name: str, user_id: str) -> tuple[str, ...]:
     return own, _name(_GRAIN, digits, user_id)
 
 
-def _of_native(blob: bytes, *digests: bytes) -> tuple[str, ...]:
+def _of_native(user_id: str | None, *digests: bytes) -> tuple[str, ...]:
     """Return the names of a user's grain that never was a record."""
-    (user_id,) = _core.user_ids([blob])
     if user_id is None:
         return ()
     names = (_name(_GRAIN, digest.hex()[:_DIGITS], user_id) for digest in digests)

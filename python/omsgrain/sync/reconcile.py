@@ -24,7 +24,7 @@ from omsgrain.errors import IntegrityError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import KeyedReader, Reader, Writer
-from omsgrain.storage.tables import DELETED, EVENTS, META, SEQUENCE, TOMBSTONES, event_of
+from omsgrain.storage.tables import DELETED, EVENTS, META, REMOVALS, SEQUENCE, TOMBSTONES, event_of
 from omsgrain.sync import protocol, states
 from omsgrain.sync.peer import (
     HAS,
@@ -189,7 +189,8 @@ def mark_at(reader: Reader, seq: int) -> bytes:
     A store restored from a backup has another history, and so another digest.
     """
     for at in range(seq, max(seq - _BACK, 0), -1):
-        row = reader.row(EVENTS, SEQUENCE.pack(at)) or reader.blob_at(at)
+        key = SEQUENCE.pack(at)
+        row = reader.row(EVENTS, key) or reader.row(REMOVALS, key) or reader.blob_at(at)
         if row is not None:
             return blake3.blake3(SEQUENCE.pack(at) + row).digest(_SHORT)
     return b""
@@ -405,6 +406,8 @@ def _pages(
 
 def _was_removed(reader: Reader, after: int) -> bool:
     """Whether any grain was removed after a number."""
+    if next(reader.rows(REMOVALS, SEQUENCE.pack(after)), None) is not None:
+        return True
     rows: Sequence[tuple[bytes, bytes]]
     while rows := list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _PAGE)):
         if any(event_of(row)[0] == DELETED for _, row in rows):

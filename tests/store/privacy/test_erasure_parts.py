@@ -84,10 +84,10 @@ def test_tombstones_hold_a_mark_and_no_more() -> None:
     store, digest = MemoryStorage(), bytes(range(32))
 
     def add(writer: Writer) -> None:
-        tombstones.add(writer, "address", digest, 7, "gdpr17")
-        tombstones.add(writer, "identity", "ame\u0301lie", 7, "gdpr17")
-        tombstones.add(writer, "urn", "urn:x:1", 7, "gdpr17")
-        tombstones.add(writer, "urn", "urn:x:1", 8, "other")
+        tombstones.add(writer, "address", [(digest, b"")], 7, "gdpr17")
+        tombstones.add(writer, "identity", [("ame\u0301lie", b"")], 7, "gdpr17")
+        tombstones.add(writer, "urn", [("urn:x:1", b"")], 7, "gdpr17")
+        tombstones.add(writer, "urn", [("urn:x:1", b"")], 8, "other")
 
     with store.read() as reader:
         assert tombstones.refused(reader, [digest]) == set()

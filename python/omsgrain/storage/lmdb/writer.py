@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -36,13 +37,14 @@ from omsgrain.storage.tables import (
 )
 
 if TYPE_CHECKING:
-    from lmdb import Transaction
+    from lmdb import Cursor, Transaction
 
     from omsgrain.storage.lmdb.commit_queue import CommitBatch
     from omsgrain.storage.lmdb.environment import Environment
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
 _MANY = 16  # keys that are looked up in order
+_SPARSE = 8  # a key's places are read whole if it has at most so many for each that goes
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
 
@@ -178,6 +180,10 @@ class LmdbWriter(LmdbReader):
         self._set_head(self.head._replace(last_seq=number))
         return number
 
+    def next_number(self) -> int:
+        self._set_head(self.head._replace(last_seq=self.head.last_seq + 1))
+        return self.head.last_seq
+
     def set_past(self, seq: int, past: bool) -> None:
         if seq > self.head.watermark:
             return  # they are not written yet, and its state says where to
@@ -187,26 +193,68 @@ class LmdbWriter(LmdbReader):
             self._txn.put(key, place, dupdata=False, db=self._tables[target])
 
     def remove(self, seq: int) -> None:
-        key = SEQUENCE.pack(seq)
-        row = self._txn.get(key, None, self._tables[BLOBS])
-        if row is None:
+        self.remove_many([seq])
+
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        get, blobs = self._txn.get, self._tables[BLOBS]
+        rows = {seq: row for seq in seqs if (row := get(SEQUENCE.pack(seq), None, blobs))}
+        if not rows:
             return
-        if seq <= self.head.watermark:
-            for term, place in self._rows_of(seq) or self._rows_by_number(seq):
-                for table in (TERMS, PAST_TERMS):
-                    self._txn.delete(term, place, self._tables[table])
-        else:
-            # Older snapshots need its index rows, which could not be made later.
+        found = _core.stored_blobs(list(rows.values()), MARK)
+        digests = [bytes.fromhex(address) for _, address in found]
+        good = [
+            (seq, blob, digest)
+            for (seq, row), (blob, _), digest in zip(rows.items(), found, digests, strict=True)
+            if row.startswith(digest[:MARK])
+        ]
+        damaged = rows.keys() - {seq for seq, _, _ in good} if len(good) < len(rows) else set()
+        self._drop_terms([one for one in good if one[0] <= self.head.watermark], damaged)
+        if max(rows) > self.head.watermark:
+            # Older snapshots need their index rows, which could not be made later.
             self.memtable.load_rows(self, self._session.base or 0)
-        forget(self, seq)
-        for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
-            if self.row_of(digest) == seq:
-                self._txn.delete(digest, db=self._tables[ADDRESSES])
-        self._txn.delete(key, db=self._tables[BLOBS])
+        forget(self, list(rows))
+        self._drop_addresses(good, {seq: rows[seq] for seq in damaged})
+        with self._txn.cursor(blobs) as cursor:
+            for seq in rows:
+                if cursor.set_key(SEQUENCE.pack(seq)):
+                    cursor.delete()
         last, blob_bytes, grains, watermark = self.head
         # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
-        self._set_head(LmdbHead(last, blob_bytes - len(row) + MARK, grains - 1, watermark))
+        size = sum(map(len, rows.values())) - MARK * len(rows)
+        self._set_head(LmdbHead(last, blob_bytes - size, grains - len(rows), watermark))
+
+    def _drop_addresses(
+        self, good: list[tuple[int, bytes, bytes]], damaged: dict[int, bytes]
+    ) -> None:
+        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
+            for digest, seq in sorted((digest, seq) for seq, _, digest in good):
+                if cursor.set_key(digest) and cursor.value() == SEQUENCE.pack(seq):
+                    cursor.delete()
+        for seq, row in damaged.items():
+            for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
+                if self.row_of(digest) == seq:
+                    self._txn.delete(digest, db=self._tables[ADDRESSES])
+
+    def _drop_terms(self, good: list[tuple[int, bytes, bytes]], damaged: AbstractSet[int]) -> None:
+        """Drop the index rows of grains, each given with its blob and address."""
+        for key, place in self._rows_by_number(damaged) if damaged else ():
+            for table in (TERMS, PAST_TERMS):
+                self._txn.delete(key, place, self._tables[table])
+        tail = _core.Tail()
+        tail.add([one[0] for one in good], [one[1] for one in good], [one[2] for one in good])
+        after: bytes | None = None
+        with (
+            self._txn.cursor(self._tables[TERMS]) as current,
+            self._txn.cursor(self._tables[PAST_TERMS]) as past,
+        ):
+            find, delete = current.set_key_dup, current.delete
+            while part := tail.rows_after(after, _ROWS_TOGETHER):
+                for after, places in part:
+                    if len(places) == 1 and find(after, places[0]):
+                        delete()
+                    elif left := _drop_places(current, after, places):
+                        _drop_places(past, after, left)
 
     def _rows_of(self, seq: int) -> list[tuple[bytes, bytes]]:
         """The keys and places of a grain's index rows; none for a damaged blob."""
@@ -223,13 +271,13 @@ class LmdbWriter(LmdbReader):
             for place in places
         ]
 
-    def _rows_by_number(self, seq: int) -> list[tuple[bytes, bytes]]:
-        """The index rows of a grain whose blob no longer tells them: all tables are read."""
-        end = SEQUENCE.pack(seq)[-4:]
+    def _rows_by_number(self, seqs: Iterable[int]) -> list[tuple[bytes, bytes]]:
+        """The index rows of grains whose blobs no longer tell them: all tables are read."""
+        ends = {SEQUENCE.pack(seq)[-4:] for seq in seqs}
         found = []
         for table in (TERMS, PAST_TERMS):
             with self._txn.cursor(self._tables[table]) as cursor:
-                found += [(key, place) for key, place in cursor if place[12:] == end]
+                found += [(key, place) for key, place in cursor if place[12:] in ends]
         return found
 
     def _disk_places(
@@ -318,6 +366,41 @@ class LmdbWriter(LmdbReader):
         with suppress(lmdb.NotFoundError):
             old = env.open_db(name, txn=self._txn, create=False, dupsort=True, dupfixed=True)
             self._txn.drop(old)
+
+
+def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list[bytes]:
+    """Delete places of a key; returns those that it does not have.
+
+    Where most of a key's places go, it is deleted whole, and the rest is written again: LMDB needs
+    one call for all places of a key, and otherwise two for each.
+    """
+    if not cursor.set_key(key):
+        return places
+    if cursor.count() > _SPARSE * len(places):
+        missing = []
+        for place in places:
+            if cursor.set_key_dup(key, place):
+                cursor.delete()
+            else:
+                missing.append(place)
+        return missing
+    there = list(cursor.iternext_dup())
+    start = bisect_left(there, places[0])
+    end = start + len(places)
+    if there[start:end] == places:  # neighbours, as what gets old together is
+        left, missing = there[:start] + there[end:], []
+    else:
+        gone = set(places)
+        left = [place for place in there if place not in gone]
+        missing = sorted(gone.difference(there))
+    if len(left) < len(there):
+        cursor.set_key(key)
+        cursor.delete(dupdata=True)
+        rows = [(key, place) for place in left]
+        _, added = cursor.putmulti(rows, append=True)  # fills pages whole
+        if added < len(rows):
+            cursor.putmulti(rows, dupdata=False)
+    return missing
 
 
 def _check_key(key: bytes) -> None:

@@ -55,6 +55,9 @@ FIRST = (
 NAMED = "named-0"
 """The table of the fourth version."""
 
+REMOVALS = "removals-0"
+"""The table of the fifth version."""
+
 _GROWING = frozenset(
     "states-0 counters-0 supersedes-0 events-0 named-0 audit-0 vectors-0 signatures-0 sealed-0 "
     "keyed-0 blind-0 plain-0 veiled-0".split()
@@ -275,7 +278,11 @@ def _named(engine: Dialect, partitions: int) -> Iterator[str]:
         yield unsampled(f"{SCHEMA}.named_0", "key value")
 
 
-_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named)
+def _removals(engine: Dialect, partitions: int) -> Iterator[str]:
+    yield from keyed_table(REMOVALS, partitions if engine.parts else 0, engine.policies)
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named, _removals)
 """The statements of version 1, 2 and so on."""
 
 VERSION = len(_STEPS)

@@ -347,17 +347,25 @@ class PostgresWriter(PostgresReader):
         self.head = PostgresHead(last + count, blob_bytes + size, grains + count, ordinal)
         self._wait(size + count * _ROW)
 
-    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+    def next_number(self) -> int:
         number = self.head.last_seq + 1
         self.head = self.head._replace(last_seq=number)
+        return number
+
+    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
+        number = self.next_number()
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
+
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        for seq in seqs:
+            self.remove(seq)
 
     def remove(self, seq: int) -> None:
         grain = self._stored(seq)
         if grain is None:
             return
-        forget(self, seq)
+        forget(self, [seq])
         _, digest, blob = grain
         self._gone[seq] = grain
         self._moves.pop(seq, None)

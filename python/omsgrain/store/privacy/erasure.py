@@ -131,7 +131,7 @@ class MarkedIdentities(Identities):
         """Return None: without the names, each grain must be decoded."""
 
 
-_PAGE = 1_000  # grains per transaction: the limit of an audit entry
+_PAGE = 10_000  # grains per transaction, which is one entry of the audit trail
 _ROWS = 20_000  # blind rows per transaction
 _DAY = 86_400_000
 
@@ -210,8 +210,7 @@ def _unseal(
     now, code = context.settings.clock(), request.reason_code
     found = {seq: one for seq in seqs if (one := key_destruction.opened(writer, seq, keys))}
     names = [name for name, _ in found.values()]
-    for name in names:
-        removal.remember(writer, name, now, code)
+    removal.remember(writer, names, now, code)
     if request.ciphertext:
         removal.remove_grains(writer, context.settings, found, reason_code=code)
     else:
@@ -249,20 +248,12 @@ def _take_out(
 ) -> tuple[int, dict[int, tuple[str, str]]]:
     """Remove grains that no rule keeps; restrict and return the others."""
     now = context.settings.clock() if now is None else now
-    gone: dict[int, Grain] = {}
-    kept: dict[int, tuple[str, str]] = {}
-    restricted: list[bytes] = []
-    for seq in seqs:
-        grain = removal.readable(writer, seq)
-        if grain is None:
-            continue
-        rule = removal.refusal(writer, context.settings, grain, now)
-        if rule is None:
-            gone[seq] = grain
-            continue
-        kept[seq] = (grain.address, rule)
-        if (changed := lifecycle.restrict(writer, seq, True)) is not None:
-            restricted.append(changed)
+    found = removal.readable_many(writer, seqs)
+    rules = removal.refusals(writer, context.settings, found, now)
+    kept = {seq: (found[seq].address, rule) for seq, rule in rules.items()}
+    gone = {seq: grain for seq, grain in found.items() if seq not in rules}
+    changed = (lifecycle.restrict(writer, seq, True) for seq in kept)
+    restricted = [digest for digest in changed if digest is not None]
     if restricted:
         context.note(writer, "restrict", restricted, reason_code=code)
     if gone:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.counts import counted
@@ -18,14 +19,19 @@ from omsgrain.grain import Grain
 from omsgrain.policy.decide import is_privileged
 from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
-from omsgrain.storage.tables import DUE, HOLDS, KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.storage.tables import DUE, GUARDS, HOLDS, KEYED, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, destroyed
+from omsgrain.store.policy_context import is_bound
 from omsgrain.store.privacy import consent as consents
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import run_request, scrub_due, sweep
 
-_PAGE = 1_000  # grains per transaction: the limit of an audit entry
+if TYPE_CHECKING:
+    pass
+
+_PAGE = 10_000  # grains per transaction, which is one entry of the audit trail
+_CREATED = slice(5, 9)  # of a header: whole seconds
 _DAY = 86_400_000
 _RESTORED = "restore"  # the reason code
 _CODES = {erasure_queue.CONSENT: "consent_withdrawn", erasure_queue.RETENTION: "retention_over"}
@@ -96,7 +102,7 @@ def due_erasures(context: Context, until: int | None) -> list[DueErasure]:
 
 def retention_due(context: Context, now: int | None) -> Iterator[str]:
     """Return the addresses of grains whose retention by the preset ended."""
-    return (address for _, address in _expired(context, _time(context, now)))
+    return (lapsed.address for lapsed in _lapsed(context, _time(context, now)))
 
 
 def run_due(context: Context, now: int | None, everything: bool) -> DueReport:
@@ -141,26 +147,27 @@ def _erase(
     restricted: list[bytes] = []
     dropped = 0
     valid: dict[int, bool] = {}  # by the number of the consent
+    there = writer.some_rows(DUE, [entry.key for entry in page]).keys()
+    page = [entry for entry in page if entry.seq is not None and entry.key in there]
+    rules = _refusals(context, writer, [entry.seq or 0 for entry in page], now)
     for entry in page:
-        if entry.seq is None or writer.row(DUE, entry.key) is None:
-            continue  # another call has done it
-        address = _address(writer, entry.seq)
+        seq = entry.seq or 0
+        grain, rule = rules[seq]
         given: int | None = entry.what.get("consent")
         if given is not None and given not in valid:
             valid[given] = _is_valid(context, writer, given)
         back = given is not None and valid[given]
-        if address is None or destroyed(writer, entry.seq) or back:
+        address = _address(writer, seq) if grain is None else grain.address
+        if address is None or back or (rule == "key" and destroyed(writer, seq)):
             dropped += 1
             erasure_queue.done(writer, entry.key)
-            continue
-        rule = _refusal(context, writer, entry.seq, now)
-        if rule is None:
-            gone[entry.seq] = bytes.fromhex(address)
+        elif rule is None:
+            gone[seq] = bytes.fromhex(address)
             erasure_queue.done(writer, entry.key)
-            continue
-        kept.append((address, rule))
-        if (digest := lifecycle.restrict(writer, entry.seq, True)) is not None:
-            restricted.append(digest)
+        else:
+            kept.append((address, rule))
+            if (digest := lifecycle.restrict(writer, seq, True)) is not None:
+                restricted.append(digest)
     if gone:
         removal.remove_grains(writer, context.settings, gone, reason_code=code)
         context.note(writer, "erase", list(gone.values()), reason_code=code)
@@ -177,70 +184,91 @@ def _is_valid(context: Context, writer: Writer, given: int) -> bool:
         return False  # it was withdrawn while it was readable
 
 
-def _refusal(context: Context, writer: Writer, seq: int, now: int) -> str | None:
-    """Return the rule that keeps a grain from automatic removal; None if it may go."""
-    try:
-        grain = writer.grain(seq)
-        if grain is None or grain.sealed:
-            return "key"
-        if grain.type == "consent":
-            return "consent"
-        if is_privileged(grain):
-            return "privilege"
-        return removal.refusal(writer, context.settings, grain, now)
-    except StoreError:
-        raise
-    except OmsError as error:  # damaged: its rules are unknown
-        return error.code
+def _refusals(
+    context: Context, reader: Reader, seqs: Sequence[int], now: int
+) -> dict[int, tuple[Grain | None, str | None]]:
+    """Return grains, each with the rule that keeps it from automatic removal, or None."""
+    grains: dict[int, Grain] = {}
+    found: dict[int, tuple[Grain | None, str | None]] = {}
+    for seq in seqs:
+        try:
+            grain = reader.grain(seq)
+            if grain is None or grain.sealed:
+                found[seq] = (grain, "key")
+            elif grain.type == "consent":
+                found[seq] = (grain, "consent")
+            elif is_privileged(grain):
+                found[seq] = (grain, "privilege")
+            else:
+                grains[seq] = grain
+                found[seq] = (grain, None)
+        except StoreError:
+            raise
+        except OmsError as error:  # damaged: its rules are unknown
+            found[seq] = (None, error.code)
+    for seq, rule in removal.refusals(reader, context.settings, grains, now).items():
+        found[seq] = (grains[seq], rule)
+    return found
 
 
-def _expired(context: Context, now: int) -> Iterator[tuple[int, str]]:
-    """Return the numbers and addresses of grains whose retention by the preset ended."""
-    from omsgrain.policy.rules import Expire
+class _Lapsed(NamedTuple):
+    """A grain whose retention by the preset ended."""
 
+    seq: int
+    address: str
+    bound: bool  # a policy or a privilege may keep it
+
+
+def _lapsed(context: Context, now: int) -> Iterator[_Lapsed]:
+    """Return the grains whose retention by the preset ended and that are not held."""
     preset = context.settings.preset
-    if preset is None or not any(isinstance(rule, Expire) for rule in preset.rules):
+    shortest = None if preset is None else preset.shortest
+    if preset is None or shortest is None:
         return
+    latest = (now - shortest) // 1_000  # seconds, as the header has it
     with context.storage.read() as reader:
         after, last = 0, reader.last_seq()
     while after < last:
         with context.storage.read() as reader:
-            seqs = [seq for seq, _ in reader.page(after)]
-            page = [(seq, g.address) for seq in seqs if (g := _lapsed(context, reader, seq, now))]
-        if not seqs:
+            page = reader.page(after)
+            old = [seq for seq, blob in page if _created(blob) <= latest]
+            grains = removal.readable_many(reader, old)
+            held = reader.some_rows(HOLDS, [SEQUENCE.pack(seq) for seq in grains]).keys()
+        if not page:
             return
-        yield from page
-        after = seqs[-1]
+        for seq, grain in grains.items():
+            if grain.sealed or SEQUENCE.pack(seq) in held:
+                continue
+            if preset.due(grain, now):
+                bound = is_bound(grain) or is_privileged(grain)
+                yield _Lapsed(seq, grain.address, bound)
+        after = page[-1][0]
 
 
-def _lapsed(context: Context, reader: Reader, seq: int, now: int) -> Grain | None:
-    """Return a grain if its retention by the preset ended and it is not held."""
-    preset = context.settings.preset
-    try:
-        grain = reader.grain(seq)
-        if grain is None or grain.sealed or preset is None or not preset.due(grain, now):
-            return None
-    except StoreError:
-        raise
-    except OmsError:  # damaged, or no key: `check` reports it
-        return None
-    return grain if reader.row(HOLDS, SEQUENCE.pack(seq)) is None else None
+def _created(blob: bytes) -> int:
+    """Return when a grain was made, in seconds, by its header."""
+    return int.from_bytes(blob[_CREATED], "big")
 
 
 def _expire(context: Context, now: int) -> int:
-    expired = _expired(context, now)
+    lapsed = _lapsed(context, now)
     count = 0
-    while page := [seq for seq, _ in islice(expired, _PAGE)]:
-        count += context.storage.write(partial(_remove_expired, context, page=page, now=now))
+    while page := list(islice(lapsed, _PAGE)):
+        count += context.storage.write(partial(_remove_lapsed, context, page=page, now=now))
     return count
 
 
-def _remove_expired(context: Context, writer: Writer, page: Sequence[int], now: int) -> int:
-    gone: dict[int, bytes] = {}
-    for seq in page:
-        grain = _lapsed(context, writer, seq, now)
-        if grain is not None and _refusal(context, writer, seq, now) is None:
-            gone[seq] = bytes.fromhex(grain.address)
+def _remove_lapsed(context: Context, writer: Writer, page: Sequence[_Lapsed], now: int) -> int:
+    """Remove grains that have lapsed, which a new hold or policy may keep."""
+    held = writer.some_rows(HOLDS, [SEQUENCE.pack(one.seq) for one in page]).keys()
+    guarded = context.settings.delegation or next(writer.rows(GUARDS), None) is not None
+    doubtful = [one.seq for one in page if guarded or one.bound or SEQUENCE.pack(one.seq) in held]
+    kept = {seq for seq, (_, rule) in _refusals(context, writer, doubtful, now).items() if rule}
+    gone = {
+        one.seq: bytes.fromhex(one.address)
+        for one in page
+        if one.seq not in kept and writer.blob_at(one.seq) is not None
+    }
     if gone:
         # No tombstones: the end of a retention does not forbid a new import.
         removal.remove_grains(

@@ -6,21 +6,22 @@
     queued erasures of it                                      are removed
     events, and states of grains that it superseded            have a mark instead of its address
 
-The mark is that of its tombstone. A last event with the grain's number reports the removal to
-consumers of the change feed and to indexes beside the store. The address of an encrypted grain
-reveals nothing, because it covers random bytes; it stays in events.
+The mark is that of its tombstone. A last event reports the removal to consumers of the change
+feed and to indexes beside the store: one for all grains of a batch (``records.py``), and one of
+its own for a grain that events or states name. The address of an encrypted grain reveals nothing,
+because it covers random bytes; it stays in events.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from omsgrain import policy
+from omsgrain import _core, policy
 from omsgrain.errors import (
     InvalidationDeniedError,
     KeyMissingError,
@@ -28,10 +29,10 @@ from omsgrain.errors import (
     RangeError,
     StoreError,
 )
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, decoded_grains
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.history import members
-from omsgrain.storage import blind_index, erasure_queue, mentions, tombstones
+from omsgrain.storage import blind_index, erasure_queue, mentions, records, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.blind_index import key_of
 from omsgrain.storage.tables import (
@@ -83,21 +84,31 @@ class GrainAddresses:
 
 def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
     """Return the digests of a grain; None if it is not in the store."""
-    blob = reader.blob_at(seq)
-    if blob is None:
-        return None
-    stored = sha256(blob).digest()
-    if not blob[1] & ENCRYPTED_BIT:
-        return GrainAddresses(stored, stored, blob)
-    try:
-        grain = reader.grain(seq)
-    except StoreError:
-        raise
-    except OmsError:  # damaged, or encrypted with an unknown key
-        grain = None
-    if grain is None or grain.sealed:
-        return GrainAddresses(stored, None)
-    return GrainAddresses(stored, sha256(grain.blob).digest(), grain.blob)
+    return names_of_many(reader, [seq]).get(seq)
+
+
+def names_of_many(reader: Reader, seqs: Iterable[int]) -> dict[int, GrainAddresses]:
+    """Return the digests of those grains that are in the store."""
+    blobs = {seq: blob for seq in seqs if (blob := reader.blob_at(seq)) is not None}
+    found = {}
+    for (seq, blob), address in zip(
+        blobs.items(), _core.address_many(list(blobs.values())), strict=True
+    ):
+        stored = bytes.fromhex(address)
+        if not blob[1] & ENCRYPTED_BIT:
+            found[seq] = GrainAddresses(stored, stored, blob)
+            continue
+        try:
+            grain = reader.grain(seq)
+        except StoreError:
+            raise
+        except OmsError:  # damaged, or encrypted with an unknown key
+            grain = None
+        if grain is None or grain.sealed:
+            found[seq] = GrainAddresses(stored, None)
+        else:
+            found[seq] = GrainAddresses(stored, sha256(grain.blob).digest(), grain.blob)
+    return found
 
 
 def remove_grains(
@@ -113,44 +124,63 @@ def remove_grains(
     The caller checks the rules first and writes the audit entry afterwards. All reviews are read,
     so remove as many grains at once as a transaction can have.
     """
-    found = {seq: names for seq in seqs if (names := names_of(writer, seq)) is not None}
+    found = names_of_many(writer, sorted(seqs))
     if not found:
         return 0
     now = settings.clock()
     tombstones.key(writer)  # the marks need this key
     # First, because the audit entry about notes counts grains.
     forget_talk(writer, settings, found.values(), reason_code=reason_code)
-    marks: dict[bytes, bytes] = {}
-    below: Reader = getattr(writer, "inner", writer)
-    for names in found.values():
-        if tombstone:
-            remember(writer, names, now, reason_code)
-        if names.plain is None:
-            continue
-        # A plain grain in the store may have the plain address of this encrypted one.
-        if not names.sealed or below.find([names.plain])[0] is None:
-            if (mark := tombstones.mark_of(writer, names.plain)) is not None:
-                marks[names.plain] = mark
+    if tombstone:
+        remember(writer, list(found.values()), now, reason_code)
+    marks = _new_marks(writer, found.values())
     mentions.replace(writer, marks)
     _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
+    policy_context.leave(writer, list(found))
+    writer.remove_many(list(found))
+    together = []
     for seq, names in found.items():
-        policy_context.leave(writer, seq)
-        writer.remove(seq)
-        writer.event(DELETED, seq, marks.get(names.stored, names.stored))
+        if names.stored in marks or names.sealed:
+            writer.event(DELETED, seq, marks.get(names.stored, names.stored))
+        else:
+            together.append(seq)
+    records.add_removal(writer, together)
     erasure_queue.drop(writer, found.keys())
     mentions.catch_up(writer)  # or the next erasure has to process these events
     return len(found)
 
 
-def remember(writer: Writer, names: GrainAddresses, at: int, reason_code: str) -> None:
-    """Add tombstones for a grain, so that imports recognize it."""
-    hint = b"" if names.said is None else names.said[_NAMESPACE]
-    if names.plain is not None:
-        tombstones.add(writer, "address", names.plain, at, reason_code, hint)
-    if names.sealed:  # for stores without its key
-        tombstones.add(writer, "address", names.stored, at, reason_code, hint)
-    if names.said is not None:
-        source_tombstones.remember(writer, names.said, names.stored, at, reason_code)
+def _new_marks(writer: Writer, found: Iterable[GrainAddresses]) -> dict[bytes, bytes]:
+    """Return the marks of grains that are named by events or states, by their plain addresses."""
+    while mentions.catch_up(writer):
+        pass
+    plain = {names.plain: names.sealed for names in found if names.plain is not None}
+    said = list(mentions.named(writer, plain))
+    below: Reader = getattr(writer, "inner", writer)
+    # A plain grain in the store may have the plain address of an encrypted one.
+    said = [
+        digest
+        for digest, seq in zip(said, below.find(said), strict=True)
+        if not plain[digest] or seq is None
+    ]
+    marks = ((digest, tombstones.mark_of(writer, digest)) for digest in said)
+    return {digest: mark for digest, mark in marks if mark is not None}
+
+
+def remember(writer: Writer, found: Iterable[GrainAddresses], at: int, reason_code: str) -> None:
+    """Add tombstones for grains, so that imports recognize them."""
+    addresses: list[tuple[bytes, bytes]] = []
+    said: list[tuple[bytes, bytes]] = []
+    for names in found:
+        hint = b"" if names.said is None else names.said[_NAMESPACE]
+        if names.plain is not None:
+            addresses.append((names.plain, hint))
+        if names.sealed:  # for stores without its key
+            addresses.append((names.stored, hint))
+        if names.said is not None:
+            said.append((names.said, names.stored))
+    tombstones.add(writer, "address", addresses, at, reason_code)
+    source_tombstones.remember(writer, said, at, reason_code)
 
 
 def forget_talk(
@@ -159,6 +189,8 @@ def forget_talk(
     """Erase what people wrote about grains: notes of the audit trail, and reviews."""
     from omsgrain.storage import audit
 
+    if next(writer.rows(REVIEWS), None) is None and next(writer.rows(NOTES), None) is None:
+        return
     digests = {digest for one in names for digest in (one.stored, one.plain) if digest}
     addresses = {digest.hex() for digest in digests}
     for key, row in list(writer.rows(REVIEWS)):
@@ -276,6 +308,32 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
     return None
 
 
+def refusals(
+    reader: Reader, settings: Settings, grains: Mapping[int, Grain], now: int
+) -> dict[int, str]:
+    """Return the rules that keep some of these grains, as ``refusal`` does for one."""
+    keys = [SEQUENCE.pack(seq) for seq in grains]
+    held = reader.some_rows(HOLDS, keys).keys()
+    guarded = settings.delegation or next(reader.rows(GUARDS), None) is not None
+    found: dict[int, str] = {}
+    for (seq, grain), key in zip(grains.items(), keys, strict=True):
+        if guarded or key in held or policy_context.is_bound(grain):
+            rule = refusal(reader, settings, grain, now)
+        else:
+            rule = _retained(settings, grain, now)
+        if rule is not None:
+            found[seq] = rule
+    return found
+
+
+def _retained(settings: Settings, grain: Grain, now: int) -> str | None:
+    try:
+        check_retention(settings, grain, now)
+    except InvalidationDeniedError as error:
+        return error.rule or error.code
+    return None
+
+
 def lock(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
     """Return the policy rule that keeps an impersonal grain from an erasure from outside.
 
@@ -317,6 +375,17 @@ def readable(reader: Reader, seq: int) -> Grain | None:
         raise
     except OmsError:
         return None
+
+
+def readable_many(reader: Reader, seqs: Iterable[int]) -> dict[int, Grain]:
+    """Return those grains that are readable, in the given order, decoded together."""
+    blobs = {seq: blob for seq in seqs if (blob := reader.blob_at(seq)) is not None}
+    plain = {seq: blob for seq, blob in blobs.items() if not blob[1] & ENCRYPTED_BIT}
+    addresses = _core.address_many(list(plain.values()))
+    decoded = decoded_grains(list(plain.values()), addresses)
+    known = dict(zip(plain, decoded, strict=True))
+    found = {seq: known.get(seq) or readable(reader, seq) for seq in blobs}
+    return {seq: grain for seq, grain in found.items() if grain is not None}
 
 
 def _candidates(reader: Reader, settings: Settings, number: bytes) -> Iterator[int]:
