@@ -430,14 +430,10 @@ def stored_grains(stored: Iterable[tuple[bytes, str]]) -> list[Grain]:
     return grains
 
 
-def decoded_grains(blobs: Sequence[bytes], addresses: Sequence[str]) -> list[Grain | None]:
+def decoded_grains(blobs: Sequence[bytes]) -> list[Grain | None]:
     """Make grains of stored plain blobs, and decode them together; None for a damaged one."""
     fields, known, _ = _core.decode_many([bare(blob) for blob in blobs])
-    grains = checked_grains(blobs, fields, known)
-    for grain, address in zip(grains, addresses, strict=True):
-        if grain is not None:
-            grain._address = address
-    return grains
+    return checked_grains(blobs, fields, known)
 
 
 def bare(blob: bytes) -> bytes:

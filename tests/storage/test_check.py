@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 import subprocess
 import sys
 from collections import Counter
@@ -268,3 +269,33 @@ def test_a_check_without_end(copy: Path) -> None:
     report = check_in_child(copy, patience=0.001)
     assert (report.ok, report.grains) == (False, 0)
     assert [problem.where for problem in report.problems] == ["file"]
+
+
+def test_keys_out_of_order(copy: Path) -> None:
+    """A look-up would miss rows that a walk still meets."""
+    file = copy / "data.mdb"
+    data, found = bytearray(file.read_bytes()), 0
+    for at in range(2 * PAGE, len(data), PAGE):
+        flags, lower = struct.unpack_from("=10xHH", data, at)
+        if flags == 0x02 and lower >= 20:  # a leaf with two nodes or more
+            one, other = struct.unpack_from("=HH", data, at + 16)
+            struct.pack_into("=HH", data, at + 16, other, one)
+            file.write_bytes(data)
+            problems = check_in_child(copy).problems
+            found += any("out of order" in problem.message for problem in problems)
+            struct.pack_into("=HH", data, at + 16, one, other)
+    assert found > 2  # in all pages of the last commit
+
+
+def test_a_table_with_other_flags(copy: Path) -> None:
+    """They say how LMDB compares keys."""
+    file = copy / "data.mdb"
+    data = file.read_bytes()
+    starts = [at for at in range(len(data)) if data.startswith(b"addresses-0", at)]
+    found = 0
+    for at in starts:
+        changed = bytearray(data)
+        changed[at + len(b"addresses-0") + 4] ^= 0x02  # keys are compared from their ends
+        file.write_bytes(changed)
+        found += not check_in_child(copy).ok
+    assert found  # in the page of the last commit

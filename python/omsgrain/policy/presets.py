@@ -55,6 +55,8 @@ class Preset:
     _put: tuple[Encrypt | Require | Forbid, ...] = field(init=False, repr=False, compare=False)
     _reviews: dict[str, tuple[ReviewRule, ...]] = field(init=False, repr=False, compare=False)
     _keep: tuple[Keep, ...] = field(init=False, repr=False, compare=False)
+    _keep_fields: frozenset[str] = field(init=False, repr=False, compare=False)
+    _keeps_all: bool = field(init=False, repr=False, compare=False)
     _expire: tuple[Expire, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +66,13 @@ class Preset:
         by_operation = {name: tuple(r for r in reviews if name in r.on) for name in REVIEWED}
         keep = tuple(rule for rule in self.rules if isinstance(rule, Keep))
         expire = tuple(rule for rule in self.rules if isinstance(rule, Expire))
+        # Without a time of its own, a rule keeps only grains with one of its fields.
+        read = [
+            path[0] for rule in keep for path in (rule.years_field, rule.approval_field) if path
+        ]
         object.__setattr__(self, "_keep", keep)
+        object.__setattr__(self, "_keep_fields", frozenset(read))
+        object.__setattr__(self, "_keeps_all", any(rule.years > 0 for rule in keep))
         object.__setattr__(self, "_expire", expire)
         object.__setattr__(self, "_put", put)
         object.__setattr__(self, "_reviews", by_operation)
@@ -91,8 +99,10 @@ class Preset:
         self, grain: Grain, now: int, *, approvals: Collection[str] = ()
     ) -> Iterator[OmsError]:
         """Return every violation that ``check_delete`` finds, without raising it."""
+        if not self._keeps_all and self._keep_fields.isdisjoint(grain.fields):
+            return
         for rule in self._keep:
-            if rule.concerns(grain) and rule.applies(grain):
+            if rule.applies(grain):
                 if error := rule.broken(grain, now, approvals):
                     yield error
 

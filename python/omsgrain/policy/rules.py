@@ -353,11 +353,6 @@ class Keep(PolicyRule):
     years_field: tuple[str, ...] = ()
     approval_field: tuple[str, ...] = ()
 
-    def concerns(self, grain: Grain) -> bool:
-        """Whether a grain has a field that the rule reads; true if the rule has its own time."""
-        paths = (self.years_field, self.approval_field)
-        return self.years > 0 or any([path[0] in grain.fields for path in paths if path])
-
     def until(self, grain: Grain) -> int | None:
         """Return until when to keep a grain, ms since 1970; None if the rule sets no time."""
         years = _at(grain, self.years_field) if self.years_field else self.years

@@ -30,7 +30,7 @@ from omsgrain.storage.base import PAGE_BYTES, CheckProblem, CheckReport, Reader,
 from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN
 from omsgrain.storage.lmdb.data_file import DATA_FILE
 from omsgrain.storage.lmdb.memtable import RUN, Memtable
-from omsgrain.storage.lmdb.pages import broken_pages
+from omsgrain.storage.lmdb.pages import PageReport, walked
 from omsgrain.storage.lmdb.reader import LmdbReader
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.signatures import SEALED as signatures_SEALED
@@ -75,6 +75,9 @@ class CheckReader(Reader, Protocol):
 
     def entries(self, table: Table) -> int: ...
 
+
+Hashed = tuple[int, bytes, bytes | None]
+"""A number, a blob, and its address; None as the address of a damaged blob."""
 
 _FLAGS = MARK + 1  # the offset of a blob's flags in a row of blobs-0
 _MODEL = 4
@@ -148,7 +151,6 @@ def signature_problems(reader: CheckReader) -> Iterator[CheckProblem]:
             yield from _refused(numbers, envelopes)
             numbers, envelopes, size = [], [], 0
     yield from _refused(numbers, envelopes)
-    yield from _unsigned(reader)
 
 
 def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[CheckProblem]:
@@ -157,15 +159,11 @@ def _refused(numbers: list[int], envelopes: list[bytes]) -> Iterator[CheckProble
             yield _signature_problem(seq, f"a signature is invalid ({found.code})")
 
 
-def _unsigned(reader: CheckReader) -> Iterator[CheckProblem]:
-    after = 0
-    while page := reader.page(after):
-        after = page[-1][0]
-        for seq, blob in page:
-            # A destroyed key takes the signatures over its grains with it.
-            signed = len(blob) > 1 and blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) == SIGNED_BIT
-            if signed and next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
-                yield _signature_problem(seq, "the grain has the signed bit but no signature")
+def _unsigned(reader: CheckReader, page: list[Hashed]) -> Iterator[CheckProblem]:
+    mask = SIGNED_BIT | ENCRYPTED_BIT  # a destroyed key takes the signatures over its grains
+    for seq in [seq for seq, blob, _ in page if len(blob) > 1 and blob[1] & mask == SIGNED_BIT]:
+        if next(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)), None) is None:
+            yield _signature_problem(seq, "the grain has the signed bit but no signature")
 
 
 def _signature_problem(seq: int | None, message: str) -> CheckProblem:
@@ -347,9 +345,6 @@ def _state_problem(table: Table, seq: int | None, message: str) -> CheckProblem:
 
 _MOST = 1_000  # problems to report
 
-Hashed = tuple[int, bytes, bytes | None]
-"""A number, a blob, and its address; None as the address of a damaged blob."""
-
 
 class Pass(ABC):
     """One pass over the blobs of a snapshot and their index rows."""
@@ -375,6 +370,7 @@ class Pass(ABC):
         plain = [(seq, bare(blob)) for seq, blob in good if not blob[1] & ENCRYPTED_BIT]
         for index, error in _core.check_many([blob for _, blob in plain])[1]:
             yield CheckProblem("blob", plain[index][0], str(error))
+        yield from _unsigned(self.reader, page)
 
     def of_head(
         self, last: int, head: tuple[int, int, int], addresses: tuple[int, int], rows: int
@@ -426,32 +422,48 @@ def _audit_problems(reader: CheckReader) -> Iterator[CheckProblem]:
 class BlobCheck(Pass):
     reader: LmdbReader
 
-    def __init__(self, reader: LmdbReader) -> None:
+    def __init__(self, reader: LmdbReader, pages: PageReport) -> None:
         super().__init__(reader)
+        self._sums = pages.sums  # of what look-ups in the tables find
         self._addressed = 0
 
     def problems(self) -> Iterator[CheckProblem]:
-        head = self.reader.head
+        head, wanted, after = self.reader.head, _core.RowSums(), 0
+        while page := self.reader.hashed_page(after):
+            yield from self.of_blobs(page)
+            good = [one for one in page if one[2] is not None and one[0] <= head.watermark]
+            past = self.reader.past_between(after + 1, page[-1][0])
+            numbers, blobs, digests = zip(*good, strict=True) if good else ((), (), ())
+            ends = {int.from_bytes(end, "big") for end in past}
+            wanted.add(list(numbers), list(blobs), list(digests), ends)
+            after = page[-1][0]
+        addresses, current, past_terms = wanted.sums()
+        self._addressed, self.rows = addresses[0], current[0] + past_terms[0]
+        if self._sums != (addresses, current, past_terms):
+            yield from self._looked_up()
+        entries = self.reader.entries
+        yield from self.of_head(
+            after,
+            (head.grains, head.blob_bytes, head.last_seq),
+            (entries(ADDRESSES), self._addressed),
+            entries(TERMS) + entries(PAST_TERMS),
+        )
+
+    def _looked_up(self) -> Iterator[CheckProblem]:
+        """Look up every row of the index, to find those that are wrong."""
+        watermark, self.rows = self.reader.head.watermark, 0
         run, before, after = Memtable(0), 0, 0
         while page := self.reader.hashed_page(after):
             after = page[-1][0]
-            yield from self._blobs(page)
-            run.add_rows([(s, b, d) for s, b, d in page if d is not None and s <= head.watermark])
+            good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
+            yield from self._addresses(good)
+            run.add_rows([one for one in good if one[0] <= watermark])
             if run.tail.rows() > 8 * RUN:
                 yield from self._terms(run, before + 1, after)
                 run, before = Memtable(0), after
         yield from self._terms(run, before + 1, after)
-        entries, addressed = self.reader.entries, self._addressed
-        yield from self.of_head(
-            after,
-            (head.grains, head.blob_bytes, head.last_seq),
-            (entries(ADDRESSES), addressed),
-            entries(TERMS) + entries(PAST_TERMS),
-        )
 
-    def _blobs(self, page: list[Hashed]) -> Iterator[CheckProblem]:
-        yield from self.of_blobs(page)
-        good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
+    def _addresses(self, good: list[tuple[int, bytes, bytes]]) -> Iterator[CheckProblem]:
         row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)
         watermark = self.reader.head.watermark
         for seq, blob, digest in good:
@@ -459,11 +471,9 @@ class BlobCheck(Pass):
             row = row_at(key)
             if row is None or row[MARK:] != blob:
                 yield CheckProblem("blob", seq, "the sequence number does not map to the grain")
-            if seq <= watermark:
-                self._addressed += 1
-                # A row of another length raises as another kind of damage.
-                if number_of(digest) != key and self.reader.row_of(digest) != seq:
-                    yield CheckProblem("address", seq, "the address does not map to the grain")
+            # A row of another length raises as another kind of damage.
+            if seq <= watermark and number_of(digest) != key and self.reader.row_of(digest) != seq:
+                yield CheckProblem("address", seq, "the address does not map to the grain")
 
     def _terms(self, run: Memtable, first: int, last: int) -> Iterator[CheckProblem]:
         """Look up every index row of the grains between two numbers."""
@@ -526,9 +536,9 @@ def check(path: Path) -> CheckReport:
         return CheckReport(False, (CheckProblem("file", None, error.message),), 0, 0)
     try:
         with store.read() as reader:
-            broken = broken_pages(store.descriptor(), *reader.commit())
-            first = (CheckProblem("file", None, broken),) if broken else ()
-            return examine(reader, BlobCheck(reader), first)
+            pages = walked(store.descriptor(), *reader.commit())
+            first = (CheckProblem("file", None, pages.broken),) if pages.broken else ()
+            return examine(reader, BlobCheck(reader, pages), first)
     except OmsError as error:
         return CheckReport(False, (CheckProblem("file", None, str(error)),), 0, 0)
     finally:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -282,11 +281,9 @@ def _sweep(writer: Writer, store: GrainStore, number: bytes) -> int:
         for seq in blind_index.seqs_of(writer, number)
         if writer.row(HOLDS, SEQUENCE.pack(seq)) is None
     )
-    gone = {seq: blob for seq in islice(free, _PAGE) if (blob := writer.blob_at(seq))}
     removed = removal.remove_grains(
-        writer, context_of(store).settings, gone, reason_code="key_destroyed"
+        writer, context_of(store).settings, islice(free, _PAGE), reason_code="key_destroyed"
     )
     if removed:
-        digests = [sha256(blob).digest() for blob in gone.values()]
-        context_of(store).note(writer, "erase", digests, reason_code="key_destroyed")
-    return removed
+        context_of(store).note(writer, "erase", removed, reason_code="key_destroyed")
+    return len(removed)

@@ -90,6 +90,9 @@ pub mod json;
 pub mod memtable;
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod pages;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod peek;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

@@ -13,6 +13,7 @@ mod index;
 mod json;
 mod like;
 mod memtable;
+mod pages;
 mod pyref;
 mod read_counts;
 mod shape_cache;
@@ -52,6 +53,8 @@ mod _core {
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]
     use crate::memtable::{Coming, Tail, coming, millis, term};
+    #[pymodule_export]
+    use crate::pages::{RowSums, free_pages, walk_pages};
     #[pymodule_export]
     use crate::read_counts::ReadCounts;
     #[pymodule_export]

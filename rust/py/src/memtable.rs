@@ -277,7 +277,7 @@ impl Grains {
     }
 }
 
-fn whole<'d>(py: Python<'_>, digest: &'d Bound<'_, PyBytes>) -> PyResult<&'d Digest> {
+pub fn whole<'d>(py: Python<'_>, digest: &'d Bound<'_, PyBytes>) -> PyResult<&'d Digest> {
     let wrong = |_| raise(py, &Error::new(Code::HashLength, "a digest has 32 bytes"));
     digest.as_bytes().try_into().map_err(wrong)
 }

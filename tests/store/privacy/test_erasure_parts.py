@@ -55,7 +55,8 @@ def test_removing_without_a_tombstone(store: og.GrainStore) -> None:
         first = remove_grains(
             writer, context_of(store).settings, [seq, seq, 999], reason_code="x", tombstone=False
         )
-        return first, remove_grains(writer, context_of(store).settings, [seq], reason_code="x")
+        again = remove_grains(writer, context_of(store).settings, [seq], reason_code="x")
+        return len(first), len(again)
 
     assert context_of(store).storage.write(work) == (1, 0)
     assert is_gone(store, address)
@@ -75,7 +76,7 @@ def test_blind_rows_go_without_the_key(tmp_path: Path) -> None:
             before = len(list(reader.rows(BLIND)))
         gone = inner.write(lambda w: remove_grains(w, Settings(), [1, 3], reason_code="x"))
         with inner.read() as reader:
-            assert (gone, len(list(reader.rows(BLIND)))) == (2, before // 2)
+            assert (len(gone), len(list(reader.rows(BLIND)))) == (2, before // 2)
             assert len(list(reader.rows(KEYED))) == len(list(reader.rows(PLAIN))) == 2
         assert len(store.query(user_id="ann-17").results) == 2
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
 _MANY = 16  # keys that are looked up in order
-_SPARSE = 8  # a key's places are read whole if it has at most so many for each that goes
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
 
@@ -371,35 +369,24 @@ class LmdbWriter(LmdbReader):
 def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list[bytes]:
     """Delete places of a key; returns those that it does not have.
 
-    Where most of a key's places go, it is deleted whole, and the rest is written again: LMDB needs
-    one call for all places of a key, and otherwise two for each.
+    One call deletes all places of a key; otherwise each takes two, or three.
     """
     if not cursor.set_key(key):
         return places
-    if cursor.count() > _SPARSE * len(places):
-        missing = []
-        for place in places:
-            if cursor.set_key_dup(key, place):
-                cursor.delete()
-            else:
-                missing.append(place)
-        return missing
-    there = list(cursor.iternext_dup())
-    start = bisect_left(there, places[0])
-    end = start + len(places)
-    if there[start:end] == places:  # neighbours, as what gets old together is
-        left, missing = there[:start] + there[end:], []
-    else:
-        gone = set(places)
-        left = [place for place in there if place not in gone]
-        missing = sorted(gone.difference(there))
-    if len(left) < len(there):
+    if cursor.count() == len(places) and list(cursor.iternext_dup()) == places:
         cursor.set_key(key)
         cursor.delete(dupdata=True)
-        rows = [(key, place) for place in left]
-        _, added = cursor.putmulti(rows, append=True)  # fills pages whole
-        if added < len(rows):
-            cursor.putmulti(rows, dupdata=False)
+        return []
+    missing = []
+    at: tuple[bytes, bytes] | None = None
+    for place in places:
+        # After a deletion the cursor is at the next place. What gets old together is side by side.
+        if at == (key, place) or cursor.set_key_dup(key, place):
+            cursor.delete()
+            at = cursor.item()
+        else:
+            missing.append(place)
+            at = None
     return missing
 
 

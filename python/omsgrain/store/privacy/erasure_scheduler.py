@@ -102,7 +102,7 @@ def due_erasures(context: Context, until: int | None) -> list[DueErasure]:
 
 def retention_due(context: Context, now: int | None) -> Iterator[str]:
     """Return the addresses of grains whose retention by the preset ended."""
-    return (lapsed.address for lapsed in _lapsed(context, _time(context, now)))
+    return (lapsed.grain.address for lapsed in _lapsed(context, _time(context, now)))
 
 
 def run_due(context: Context, now: int | None, everything: bool) -> DueReport:
@@ -215,7 +215,7 @@ class _Lapsed(NamedTuple):
     """A grain whose retention by the preset ended."""
 
     seq: int
-    address: str
+    grain: Grain
     bound: bool  # a policy or a privilege may keep it
 
 
@@ -241,7 +241,7 @@ def _lapsed(context: Context, now: int) -> Iterator[_Lapsed]:
                 continue
             if preset.due(grain, now):
                 bound = is_bound(grain) or is_privileged(grain)
-                yield _Lapsed(seq, grain.address, bound)
+                yield _Lapsed(seq, grain, bound)
         after = page[-1][0]
 
 
@@ -264,17 +264,16 @@ def _remove_lapsed(context: Context, writer: Writer, page: Sequence[_Lapsed], no
     guarded = context.settings.delegation or next(writer.rows(GUARDS), None) is not None
     doubtful = [one.seq for one in page if guarded or one.bound or SEQUENCE.pack(one.seq) in held]
     kept = {seq for seq, (_, rule) in _refusals(context, writer, doubtful, now).items() if rule}
-    gone = {
-        one.seq: bytes.fromhex(one.address)
-        for one in page
-        if one.seq not in kept and writer.blob_at(one.seq) is not None
-    }
+    # No tombstones: the end of a retention does not forbid a new import.
+    gone = removal.remove_grains(
+        writer,
+        context.settings,
+        [one.seq for one in page if one.seq not in kept],
+        reason_code="retention",
+        tombstone=False,
+    )
     if gone:
-        # No tombstones: the end of a retention does not forbid a new import.
-        removal.remove_grains(
-            writer, context.settings, gone, reason_code="retention", tombstone=False
-        )
-        context.note(writer, "delete", list(gone.values()), reason_code="retention")
+        context.note(writer, "delete", gone, reason_code="retention")
     return len(gone)
 
 
@@ -316,12 +315,10 @@ def replay_erasures(context: Context, other: Storage) -> int:
 
 
 def _remove_again(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
-    found = [one for seq in seqs if (one := removal.names_of(writer, seq)) is not None]
     gone = removal.remove_grains(writer, context.settings, seqs, reason_code=_RESTORED)
-    digests = [one.stored for one in found]
-    if digests:
-        context.note(writer, "erase", digests, reason_code=_RESTORED)
-    return gone
+    if gone:
+        context.note(writer, "erase", gone, reason_code=_RESTORED)
+    return len(gone)
 
 
 def _sweep_destroyed(context: Context) -> None:

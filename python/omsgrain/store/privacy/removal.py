@@ -118,15 +118,18 @@ def remove_grains(
     *,
     reason_code: str,
     tombstone: bool = True,
-) -> int:
+) -> list[bytes]:
     """Remove grains with everything that names them, in a transaction.
 
-    The caller checks the rules first and writes the audit entry afterwards. All reviews are read,
-    so remove as many grains at once as a transaction can have.
+    All reviews are read, so remove as many grains at once as a transaction can have. The caller
+    checks the rules first, and writes the audit entry afterwards.
+
+    Returns:
+        The stored digests of the grains that were there.
     """
     found = names_of_many(writer, sorted(seqs))
     if not found:
-        return 0
+        return []
     now = settings.clock()
     tombstones.key(writer)  # the marks need this key
     # First, because the audit entry about notes counts grains.
@@ -147,7 +150,7 @@ def remove_grains(
     records.add_removal(writer, together)
     erasure_queue.drop(writer, found.keys())
     mentions.catch_up(writer)  # or the next erasure has to process these events
-    return len(found)
+    return [names.stored for names in found.values()]
 
 
 def _new_marks(writer: Writer, found: Iterable[GrainAddresses]) -> dict[bytes, bytes]:
@@ -381,9 +384,7 @@ def readable_many(reader: Reader, seqs: Iterable[int]) -> dict[int, Grain]:
     """Return those grains that are readable, in the given order, decoded together."""
     blobs = {seq: blob for seq in seqs if (blob := reader.blob_at(seq)) is not None}
     plain = {seq: blob for seq, blob in blobs.items() if not blob[1] & ENCRYPTED_BIT}
-    addresses = _core.address_many(list(plain.values()))
-    decoded = decoded_grains(list(plain.values()), addresses)
-    known = dict(zip(plain, decoded, strict=True))
+    known = dict(zip(plain, decoded_grains(list(plain.values())), strict=True))
     found = {seq: known.get(seq) or readable(reader, seq) for seq in blobs}
     return {seq: grain for seq, grain in found.items() if grain is not None}
 
