@@ -15,6 +15,9 @@ use crate::memtable::whole;
 /// The number of a table's rows, and their sum.
 type Rows<'py> = (u64, Bound<'py, PyBytes>);
 
+/// A table's name, flags and rows.
+type Table<'py> = (Bound<'py, PyBytes>, u16, Rows<'py>);
+
 /// A file as Python has it: a map of it.
 struct Mapped<'a, 'py>(&'a Bound<'py, PyAny>);
 
@@ -39,7 +42,7 @@ pub fn walk_pages<'py>(
     last: u64,
     trees: (Vec<u8>, Vec<u8>),
     summed: Vec<Vec<u8>>,
-) -> (Option<String>, Vec<(Bound<'py, PyBytes>, u16, Rows<'py>)>) {
+) -> (Option<String>, Vec<Table<'py>>) {
     let py = data.py();
     match pages::walk(&mut Mapped(&data), page_size, last, (&trees.0, &trees.1), &summed) {
         Ok(tables) => {
