@@ -20,6 +20,7 @@ __all__ = [
     "Marks",
     "Outline",
     "ReadCounts",
+    "RowSums",
     "SignedPieces",
     "Tail",
     "TextFields",
@@ -51,6 +52,7 @@ __all__ = [
     "field_columns",
     "fields",
     "fingerprint",
+    "free_pages",
     "header",
     "is_long_frame",
     "joined_seals",
@@ -87,6 +89,7 @@ __all__ = [
     "usual_seconds",
     "verify",
     "verify_many",
+    "walk_pages",
 ]
 
 __version__: Final[str]
@@ -327,6 +330,7 @@ class RowSums:
     ) -> None: ...
     def sums(self) -> tuple[tuple[int, bytes], tuple[int, bytes], tuple[int, bytes]]: ...
 
+@final
 class Tail:
     def __new__(cls) -> Tail: ...
     def add(self, sequences: list[int], blobs: list[bytes], digests: list[bytes]) -> None: ...

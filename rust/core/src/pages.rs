@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the pages of an LMDB file fit together, and what their tables add up to.
+//! A walk over the pages of an LMDB file: whether they fit together, and the sums of its tables.
 //!
 //! LMDB trusts its pages. Its answers show most damage, but not that of the list of free pages or
 //! of a page's own number: these say where the next commit writes. So all trees are walked from
@@ -43,7 +43,7 @@ const INTEGER_KEYS: u16 = 0x08;
 const NO_PAGE: u64 = u64::MAX;
 const DEEPEST: u16 = 32;
 
-/// What does not fit, in words.
+/// A message about pages that do not fit.
 pub type Broken = String;
 type Found<T> = core::result::Result<T, Broken>;
 
@@ -95,7 +95,7 @@ fn folded(a: u64, b: u64) -> u64 {
     ((product as u64) ^ ((product >> 64) as u64)).wrapping_add(a.rotate_left(17))
 }
 
-/// What the index tables of some grains must add up to.
+/// The expected rows of the index tables of some grains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Expected {
     /// The terms of current grains.
@@ -147,7 +147,7 @@ pub struct Table {
 /// The page numbers in a list of free pages.
 ///
 /// # Errors
-/// What does not fit.
+/// A message about the pages that do not fit.
 pub fn free_pages(source: &mut dyn Source, size: usize, last: u64, free: &[u8]) -> Found<Vec<u64>> {
     Walk::new(source, size, last)?.free(free)
 }
@@ -156,7 +156,7 @@ pub fn free_pages(source: &mut dyn Source, size: usize, last: u64, free: &[u8]) 
 /// with the sums of those that are named.
 ///
 /// # Errors
-/// What does not fit.
+/// A message about the pages that do not fit.
 pub fn walk(
     source: &mut dyn Source,
     size: usize,

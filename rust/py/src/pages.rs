@@ -64,7 +64,7 @@ fn spelt<'py>(py: Python<'py>, sum: &Sum) -> Rows<'py> {
     (sum.rows, PyBytes::new(py, &sum.sum.to_be_bytes()))
 }
 
-/// What the index tables of a store must add up to.
+/// The expected rows of the index tables of a store.
 #[pyclass(module = "omsgrain._core", frozen)]
 pub struct RowSums(Mutex<Expected>);
 

@@ -32,7 +32,7 @@ Sum: TypeAlias = "tuple[int, bytes]"
 
 @dataclass(frozen=True, slots=True)
 class PageReport:
-    """What a walk over the pages found.
+    """The result of a walk over the pages.
 
     Attributes:
         broken: what does not fit, or None.

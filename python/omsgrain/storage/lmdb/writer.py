@@ -380,7 +380,7 @@ def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list
     missing = []
     at: tuple[bytes, bytes] | None = None
     for place in places:
-        # After a deletion the cursor is at the next place. What gets old together is side by side.
+        # After a deletion the cursor is at the next place, and old grains are side by side.
         if at == (key, place) or cursor.set_key_dup(key, place):
             cursor.delete()
             at = cursor.item()
