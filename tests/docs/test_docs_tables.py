@@ -160,6 +160,12 @@ def test_keys_and_places_of_the_index() -> None:
     assert kinds == {name: key[:1] for name, key in keys.items()}
     assert made == set(keys.values())
     assert keys["subject relation"] == b"q\x01ab"
+    stored = _core.Tail(buckets=True)
+    stored.add([7], [blob], [digest])
+    key, part = _core.bucket(keys["fingerprint"]) or (b"", b"")
+    assert key[1:] == bytes([made_of["fingerprint"][0], made_of["fingerprint"][1] & 0xC0])
+    assert part == made_of["fingerprint"][2:8]
+    assert {key for key, _ in stored.rows_after(None, 100)} == made - {keys["fingerprint"]} | {key}
     (place,) = tail.page(keys["all"], None, True, 10)
     parts = {
         "created_at": BELIEF["created_at"],

@@ -51,4 +51,5 @@ def test_the_golden_stores_use_every_table(tmp_path: Path) -> None:
                 with environment.begin(database) as transaction:
                     if transaction.stat(database)["entries"]:
                         used.add(bytes(table))
-    assert {table.name for table in TABLES} <= used
+    # The number at the end is a format; a table of an older one is upgraded.
+    assert {table.name[:-1] for table in TABLES} <= {name[:-1] for name in used}

@@ -24,7 +24,7 @@ from support.store_contract import contents, pair, put
 
 GRAINS, WATERMARK = 40, 30
 MAP = 40 << 10  # full: there is no room for the new tables
-NEW = {"terms-1", "past-1", "states-0", "events-0"}
+NEW = {"terms-2", "past-2", "states-0", "events-0"}
 
 
 @pytest.fixture

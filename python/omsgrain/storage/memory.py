@@ -153,7 +153,7 @@ class MemoryStorage:
     def __init__(self) -> None:
         self._written: Callable[[], None] | None = None
         self._tables = _tables()
-        self._memtable = Memtable(0)  # the whole index
+        self._memtable = Memtable(0, buckets=False)  # the whole index
         self._head = _Head()
         self._snapshots: Counter[int] = Counter()  # open snapshots by commit
         self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to prune
@@ -219,7 +219,7 @@ class MemoryStorage:
 
     def rebuild(self) -> RebuildReport:
         with self._exclusive():
-            self._memtable = Memtable(0)
+            self._memtable = Memtable(0, buckets=False)
             with self.read() as reader:
                 reader.term_count(b"")
                 return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
@@ -232,7 +232,7 @@ class MemoryStorage:
     def compact(self) -> CompactReport:
         """Drop the index rows of removed grains; all else of them is gone already."""
         with self._exclusive():
-            self._memtable = Memtable(0)
+            self._memtable = Memtable(0, buckets=False)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -249,7 +249,7 @@ class MemoryStorage:
 
     def close(self) -> None:
         self._closed = True
-        self._tables, self._memtable = _tables(), Memtable(0)
+        self._tables, self._memtable = _tables(), Memtable(0, buckets=False)
 
     def _check_open(self) -> None:
         """Refuse use before taking a lock, which a forked child could wait for forever."""
@@ -346,7 +346,7 @@ class _MemoryWriter(_MemoryReader):
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
         super().__init__(tables, head, memtable)
         self._base = _MemoryReader(tables, head, memtable)
-        self._own = Memtable(head.last_seq)  # index rows that may be rolled back
+        self._own = Memtable(head.last_seq, buckets=False)  # index rows that may be rolled back
         self._commit += 1
         self.head = head._replace(commit=self._commit)
         self.changed: set[tuple[Table, bytes]] = set()

@@ -4,8 +4,8 @@
     table         life    key                        value
     blobs-0       BLOBS   sequence number, u64       first 8 bytes of the address ++ blob
     addresses-0   BLOBS   address, 32 bytes          sequence number, u64
-    terms-1       INDEX   kind and term of a filter  places of current grains, 16 bytes each
-    past-1        INDEX   kind and term of a filter  the same of past grains
+    terms-2       INDEX   kind and term of a filter  places of current grains, 16 bytes each
+    past-2        INDEX   kind and term of a filter  the same of past grains
     meta-0        STATE   name of a record           below
     states-0      STATE   grain, u64                 bits, 1 byte ++ msgpack map (``records.py``)
     counters-0    STATE   grain, u64                 u64 times read ++ u64 when last, ms
@@ -44,7 +44,7 @@
 Blobs are written at once. Addresses and terms cover the grains up to the watermark, and are
 written later in sorted runs (``memtable.py`` has the rest). Keys and places of terms come from
 ``rust/core/src/index_rows.rs``, which shows their layout. A grain that was superseded, retracted
-or restricted is past: its rows are in past-1, all others in terms-1. Both tables are a pure
+or restricted is past: its rows are in past-2, all others in terms-2. Both tables are a pure
 function of the blobs and of the bits in states-0.
 
 The 8 bytes before a blob reveal damage. An address that is in no other table yet is computed from
@@ -65,7 +65,7 @@ from typing import Final, Literal, TypeAlias
 
 from omsgrain.errors import IntegrityError
 
-FORMAT = 4
+FORMAT = 5
 """The format of this code. It rises when older readers cannot read the store correctly."""
 
 FORMAT_RECORD = b"omsgrain.format"
@@ -75,6 +75,8 @@ HEAD = struct.Struct(">QQQQ")
 SEQUENCE = struct.Struct(">Q")
 COUNTER = struct.Struct(">QQ")
 EVENT = struct.Struct(">cQ32s")
+FINGERPRINTS: Final = b"f"
+"""The kind of the keys of fingerprints."""
 MARK = 8
 """Bytes of the address before a blob."""
 LONGEST_KEY = 511
@@ -114,8 +116,8 @@ class Table:
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
 ADDRESSES = Table(b"addresses-0", Life.BLOBS)
-TERMS = Table(b"terms-1", Life.INDEX, places=True)
-PAST_TERMS = Table(b"past-1", Life.INDEX, places=True)
+TERMS = Table(b"terms-2", Life.INDEX, places=True)
+PAST_TERMS = Table(b"past-2", Life.INDEX, places=True)
 META = Table(b"meta-0", Life.STATE)
 STATES = Table(b"states-0", Life.STATE)
 COUNTERS = Table(b"counters-0", Life.STATE)

@@ -164,6 +164,22 @@ pub fn of_fingerprint(fingerprint: &Fingerprint) -> Key {
     key
 }
 
+/// The bits of a fingerprint's second byte that belong to its bucket.
+const BUCKET: u8 = 0xc0;
+
+/// The row of a fingerprint in its bucket; None for a key of another kind.
+///
+/// Fingerprints are random. As keys of their own each would dirty a page of a large store. In one
+/// of 1,024 buckets the row is appended behind older ones; bytes of the fingerprint take the place
+/// of those of the address.
+pub fn bucket(key: &[u8], place: &Place) -> Option<(Key, Place)> {
+    let [kind, print @ ..] = key else { return None };
+    let print = Fingerprint::try_from(print).ok().filter(|_| *kind == Kind::Fingerprint as u8)?;
+    let mut in_bucket = *place;
+    in_bucket[6..12].copy_from_slice(&print[2..8]);
+    Some((Key::from_slice(&[*kind, print[0], print[1] & BUCKET]), in_bucket))
+}
+
 /// The key of all readable grains.
 pub fn of_all() -> Key {
     Key::from_slice(&[Kind::All as u8])

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::address::Digest;
 use crate::batch::on_all_cores;
-use crate::index_rows::{Key, Place, rows};
+use crate::index_rows::{Key, Place, bucket, rows};
 use crate::{Code, Error, Result};
 
 /// Rows by key. Keys are sorted at the first walk, and the places of a key at its first look-up.
@@ -19,6 +19,8 @@ pub struct Memtable {
     /// The rows by the first byte of the key.
     kinds: BTreeMap<u8, Terms>,
     rows: usize,
+    /// Whether fingerprints are in buckets.
+    buckets: bool,
 }
 
 #[derive(Debug, Default)]
@@ -131,6 +133,12 @@ impl Only<'_> {
 }
 
 impl Memtable {
+    /// A memtable with fingerprints in buckets; else each one is a key of its own.
+    #[must_use]
+    pub fn with_buckets() -> Memtable {
+        Memtable { buckets: true, ..Memtable::default() }
+    }
+
     /// Makes rows and adds them.
     ///
     /// # Errors
@@ -146,7 +154,11 @@ impl Memtable {
             self.rows += keys.len();
             for key in keys {
                 let kind = key.first().copied().unwrap_or_default();
-                self.kinds.entry(kind).or_default().push(key, *place);
+                let terms = self.kinds.entry(kind).or_default();
+                match bucket(key, place).filter(|_| self.buckets) {
+                    Some((key, place)) => terms.push(&key, place),
+                    None => terms.push(key, *place),
+                }
             }
         }
     }

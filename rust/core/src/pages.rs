@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use crate::Result;
 use crate::address::Digest;
 use crate::batch::on_all_cores;
-use crate::index_rows::{Key, rows};
+use crate::index_rows::{Key, bucket, rows};
 use crate::memtable::in_range;
 
 const HEADER: usize = 16;
@@ -120,7 +120,12 @@ impl Expected {
             let mut keys: Vec<Key> = Vec::with_capacity(12);
             let mut sum = Sum::default();
             if let Ok(place) = rows(blob, digest, sequence as u32, |key| keys.push(key)) {
-                keys.iter().for_each(|key| sum.add(key, &place));
+                for key in &keys {
+                    match bucket(key, &place) {
+                        Some((key, place)) => sum.add(&key, &place),
+                        None => sum.add(key, &place),
+                    }
+                }
             }
             sum
         });

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 use omsgrain_core::encode::{Options, encode};
-use omsgrain_core::index_rows::{Kind, of_all, of_type, pair, place};
+use omsgrain_core::fingerprint::fingerprint;
+use omsgrain_core::index_rows::{Kind, bucket, of_all, of_fingerprint, of_type, pair, place};
 use omsgrain_core::memtable::{Memtable, Only};
 use omsgrain_core::{address, json};
 
@@ -90,6 +91,28 @@ fn equal_times_go_by_address() {
     assert!(place(5, &low, 9) > place(5, &high, 1), "newest first, read backwards, is by address");
     assert!(place(5, &low, 1) < place(6, &high, 1));
     assert_eq!(place(-1, &low, 1)[..6], [0; 6]);
+}
+
+#[test]
+fn fingerprints_share_buckets() {
+    let blobs: Vec<Vec<u8>> = (1..=9).map(belief).collect();
+    let digests: Vec<_> = blobs.iter().map(|b| address::sha256(b)).collect();
+    let grains: Vec<_> = (1u64..).zip(&digests).zip(&blobs).map(|((n, d), b)| (n, d, &b[..])).collect();
+    let (mut whole, mut tail) = (Memtable::default(), Memtable::with_buckets());
+    whole.add(&grains).unwrap();
+    tail.add(&grains).unwrap();
+    assert_eq!(tail.rows(), whole.rows());
+    for (number, (digest, blob)) in (1u32..).zip(digests.iter().zip(&blobs)) {
+        let print = fingerprint(blob).unwrap().unwrap();
+        let at = place(5_000_000 - 1000 * (i64::from(number) % 7), digest, number);
+        assert!(whole.has(&of_fingerprint(&print), &at));
+        let (key, in_bucket) = bucket(&of_fingerprint(&print), &at).unwrap();
+        assert_eq!(key[..], [b'f', print[0], print[1] & 0xc0]);
+        assert_eq!(in_bucket, [&at[..6], &print[2..8], &at[12..]].concat()[..]);
+        assert!(tail.has(&key, &in_bucket));
+        assert_eq!(tail.count(&of_fingerprint(&print)), 0);
+    }
+    assert_eq!(bucket(&of_all(), &[0; 16]), None);
 }
 
 #[test]

@@ -52,7 +52,7 @@ mod _core {
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]
-    use crate::memtable::{Coming, Tail, coming, millis, term};
+    use crate::memtable::{Coming, Tail, bucket, coming, millis, term};
     #[pymodule_export]
     use crate::pages::{RowSums, free_pages, walk_pages};
     #[pymodule_export]

@@ -50,6 +50,14 @@ fn make_key(kind: &str, value: Bound<'_, PyAny>, second: Option<&str>) -> Result
     })
 }
 
+/// The key of a fingerprint's bucket, and the bytes that its places have there; None for a key of
+/// another kind.
+#[pyfunction]
+pub fn bucket<'py>(py: Python<'py>, key: &[u8]) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+    let (key, place) = index_rows::bucket(key, &Place::default())?;
+    Some((PyBytes::new(py, &key), PyBytes::new(py, &place[6..12])))
+}
+
 /// A time as ms since 1970, from ms, an aware datetime or RFC 3339 text.
 #[pyfunction]
 pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
@@ -117,9 +125,12 @@ fn beside(work: impl FnOnce() + Send + 'static) {
 
 #[pymethods]
 impl Tail {
+    /// With fingerprints in buckets, or each as a key of its own.
     #[new]
-    fn new() -> Self {
-        Tail(Arc::default())
+    #[pyo3(signature = (buckets = false))]
+    fn new(buckets: bool) -> Self {
+        let rows = if buckets { Core::with_buckets() } else { Core::default() };
+        Tail(Arc::new(Shared { state: Mutex::new(State { rows, ..State::default() }), ..Shared::default() }))
     }
 
     /// Adds grains with rising sequence numbers.

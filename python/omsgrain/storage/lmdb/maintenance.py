@@ -262,7 +262,7 @@ def lead_back(writer: Writer) -> None:
         writer.set_row(SUPERSEDES, key, b"")
 
 
-_DROPPED = b"terms-0"
+_DROPPED = b"terms-0", b"terms-1", b"past-1"  # tables of older formats
 
 
 def upgrade(env: Environment) -> None:
@@ -273,9 +273,9 @@ def upgrade(env: Environment) -> None:
         if before == FORMAT_VALUE.pack(FORMAT):
             return  # another process was here before
         writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
-        if before == FORMAT_VALUE.pack(1):
-            rebuild(writer)
-            writer.drop_table(env.file.env, _DROPPED)
+        rebuild(writer)
+        for name in _DROPPED:
+            writer.drop_table(env.file.env, name)
 
     env.write(work, alone=True)
     env.file.format = FORMAT

@@ -82,7 +82,7 @@ class Memtable:
     opened before keep the old one.
     """
 
-    def __init__(self, watermark: int) -> None:
+    def __init__(self, watermark: int, *, buckets: bool = True) -> None:
         self.watermark = watermark  # the last sequence number that the index tables cover
         self.last = watermark  # the last sequence number known here
         # up to where it was read from snapshots. One that is older than this may lack
@@ -93,7 +93,7 @@ class Memtable:
         self.digests: dict[bytes, int] = {}
         # the index rows up to ``rows_to``; made when a query or a flush needs them, or
         # beside, when many grains were put
-        self.tail = _core.Tail()
+        self.tail = _core.Tail(buckets)
         self._earlier: dict[bytes, list[int]] = {}
         self.numbers: list[int] = []  # of all grains that were ever known here, rising
         self._held: list[Appended] = []  # whose rows are to be made next, up to _held_to

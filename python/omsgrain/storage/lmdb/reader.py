@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import lmdb
 
 from omsgrain import _core
+from omsgrain.errors import OmsError
 from omsgrain.grain import Grain, stored_grain, stored_grains
 from omsgrain.storage.base import (
     PAGE_BYTES,
@@ -28,6 +29,7 @@ from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
+    FINGERPRINTS,
     HEAD,
     HEAD_RECORD,
     MARK,
@@ -52,6 +54,7 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
     "all": (TERMS, PAST_TERMS),
 }
 
+_PRINT, _PLACE = 17, 16  # bytes of the key of a fingerprint, and of a place
 _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
@@ -67,16 +70,20 @@ class LmdbHead(NamedTuple):
 class TermReader(Reader):
     """The index as one transaction sees it."""
 
-    __slots__ = ("_plain", "_tables", "_txn", "_whole", "head", "memtable")
+    __slots__ = ("_last_bucket", "_plain", "_tables", "_txn", "_whole", "head", "memtable")
 
     _txn: Transaction[bytes]
     _tables: dict[Table, _Database]
     _plain: bool | None
     _whole: bool | None
+    # the bucket of fingerprints that was read last: its key, of which grains, its places
+    _last_bucket: tuple[bytes, Which, dict[bytes, list[bytes]]] | None
     head: LmdbHead
     memtable: Memtable
 
     def term_count(self, key: bytes, which: Which = "all") -> int:
+        if len(key) == _PRINT and _core.bucket(key) is not None:
+            return sum(1 for _ in self._prints(key, which))
         found = 0
         for table in _WHERE[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
@@ -101,6 +108,8 @@ class TermReader(Reader):
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
+        if len(key) == _PRINT and _core.bucket(key) is not None:
+            return self._prints(key, which, after, newest)
         walks: list[Iterator[bytes]] = [
             self._disk_places(table, key, after, newest) for table in _WHERE[which]
         ]
@@ -115,7 +124,73 @@ class TermReader(Reader):
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
         walks = [self._disk_keys(table, prefix) for table in _WHERE[which]]
         walks += [self._recent_keys(*part, prefix, which) for part in self._parts()]
-        return (key for key, _ in groupby(merge(*walks)))
+        found = (key for key, _ in groupby(merge(*walks)))
+        return self._print_keys(found, which) if prefix == FINGERPRINTS else found
+
+    def _prints(
+        self, key: bytes, which: Which, after: bytes | None = None, newest: bool = False
+    ) -> Iterator[bytes]:
+        """Walk the places of a fingerprint, which shares its bucket with others."""
+        found = _core.bucket(key)
+        assert found is not None, "the caller looked"
+        bucket, part = found
+        last = self._last_bucket
+        if last is not None and last[:2] == (bucket, which):
+            places = last[2].get(part, [])
+        else:
+            places = sorted(self._places_with(bucket, part, which))
+        for place in reversed(places) if newest else places:
+            if after is None or (place < after if newest else place > after):
+                # Others may have the same first bytes.
+                if self._print_of(int.from_bytes(place[12:], "big")) == key[1:]:
+                    yield place
+
+    def _places_with(self, bucket: bytes, part: bytes, which: Which) -> Iterator[bytes]:
+        """Walk the places of a bucket that have these bytes of a fingerprint."""
+        size = len(bucket) + _PLACE
+        for table in _WHERE[which]:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                rows = bytes(
+                    cursor.getmulti([bucket], dupdata=True, dupfixed_bytes=_PLACE, keyfixed=True)
+                )
+            at = rows.find(part)
+            while at >= 0:
+                row, offset = divmod(at, size)
+                if offset == len(bucket) + 6:
+                    yield rows[row * size + len(bucket) : (row + 1) * size]
+                at = rows.find(part, at + 1)
+        for memtable, low, high in self._parts():
+            if memtable.tail.count(bucket):
+                recent = memtable.places(bucket, None, False, low, high)
+                yield from self._seen((p for p in recent if p[6:12] == part), which)
+
+    def _print_keys(self, buckets: Iterator[bytes], which: Which) -> Iterator[bytes]:
+        """Iterate over the fingerprints of some buckets, in order."""
+        for bucket in buckets:
+            seqs = (
+                int.from_bytes(place[12:], "big")
+                for places in self._bucket(bucket, which).values()
+                for place in places
+            )
+            prints = {found for seq in seqs if (found := self._print_of(seq)) is not None}
+            yield from (FINGERPRINTS + found for found in sorted(prints))
+
+    def _bucket(self, bucket: bytes, which: Which) -> dict[bytes, list[bytes]]:
+        """Return the places of a bucket by the part of the fingerprint that they have."""
+        parts: dict[bytes, list[bytes]] = {}
+        for place in self.places(bucket, None, False, which):
+            parts.setdefault(place[6:12], []).append(place)
+        self._last_bucket = bucket, which, parts
+        return parts
+
+    def _print_of(self, seq: int) -> bytes | None:
+        blob = self.blob_at(seq)
+        if blob is None:
+            return None
+        try:
+            return _core.fingerprint(blob)
+        except OmsError:  # damaged; a check of the store reports it
+            return None
 
     def _disk_places(
         self, table: Table, key: bytes, after: bytes | None, newest: bool
@@ -243,7 +318,7 @@ class LmdbReader(TermReader):
     ) -> None:
         self._txn = txn
         self._tables = env.tables
-        self._plain = self._whole = None
+        self._plain = self._whole = self._last_bucket = None
         record = txn.get(HEAD_RECORD, None, self._tables[META])
         self.head = LmdbHead() if record is None else LmdbHead(*HEAD.unpack(record))
         if memtable.watermark < self.head.watermark:
@@ -541,6 +616,7 @@ class LmdbSnapshot(LmdbReader):
             if known is memtable and commit == txn.id() and file is env.file:
                 self._tables, self._plain, self._whole = file.tables, plain, whole
                 self.head, self.memtable = head, memtable
+                self._last_bucket = None
                 return self
         try:
             super().__init__(env, txn, memtable)

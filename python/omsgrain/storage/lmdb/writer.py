@@ -14,7 +14,7 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import dropped
+from omsgrain.storage.base import Which, dropped
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
 from omsgrain.storage.records import forget
@@ -239,7 +239,7 @@ class LmdbWriter(LmdbReader):
         for key, place in self._rows_by_number(damaged) if damaged else ():
             for table in (TERMS, PAST_TERMS):
                 self._txn.delete(key, place, self._tables[table])
-        tail = _core.Tail()
+        tail = _core.Tail(buckets=True)
         tail.add([one[0] for one in good], [one[1] for one in good], [one[2] for one in good])
         after: bytes | None = None
         with (
@@ -261,7 +261,7 @@ class LmdbWriter(LmdbReader):
         digest = sha256(blob).digest()
         if digest[:MARK] != row[:MARK]:
             return []
-        tail = _core.Tail()
+        tail = _core.Tail(buckets=True)
         tail.add([seq], [blob], [digest])
         return [
             (key, place)
@@ -276,6 +276,11 @@ class LmdbWriter(LmdbReader):
         for table in (TERMS, PAST_TERMS):
             with self._txn.cursor(self._tables[table]) as cursor:
                 found += [(key, place) for key, place in cursor if place[12:] in ends]
+        return found
+
+    def _bucket(self, bucket: bytes, which: Which) -> dict[bytes, list[bytes]]:
+        found = super()._bucket(bucket, which)
+        self._last_bucket = None  # rows may change
         return found
 
     def _disk_places(
