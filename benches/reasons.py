@@ -71,6 +71,16 @@ REASONS: dict[str, str] = {
         "the tables; a third reads blobs row by row in Python; the rest is the proof of each "
         "blob and its hash."
     ),
+    "S11": (
+        "By cProfile a third is taking index rows, addresses and blobs out of LMDB, one call for "
+        "each; a fifth makes the index rows again, to know which; a fifth reads and decodes the "
+        "grains, and a tenth asks the rules of each. The peer appends in sorted runs."
+    ),
+    "S11-erased": (
+        "A user's grain has two tombstones, each an HMAC of 32 bytes with time, reason and a hint "
+        "of the namespace, so that no import and no sync brings the grain back: one for its "
+        "address, one for its name in documents. Peers of a sync compare whole HMACs."
+    ),
     "S2": (
         "A commit waits for the disk twice, as the peer's does. Its seven pages, where the peer's "
         "has three, cost next to nothing: five pages took as long. The rest is Python: 56 us of "
@@ -120,6 +130,11 @@ REASONS: dict[str, str] = {
     ),
     "S9-export": (
         "By cProfile half are hashing and the checks of each blob, a quarter writes and syncs."
+    ),
+    "S9-import-put": (
+        "Encoding a dict takes 0.55 us of some 10, and proving a blob takes 0.64, of which the "
+        "hash is half: to prove it once and not twice gained nothing that could be measured. "
+        "Index rows and commits are the rest, for both sides."
     ),
     "S9-import": (
         "It proves every grain and makes all its index rows, where the peer reads and hashes: "

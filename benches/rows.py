@@ -6,6 +6,7 @@ from __future__ import annotations
 from benches import (
     bulk,
     codec,
+    expiry,
     formats,
     growth,
     read,
@@ -18,7 +19,7 @@ from benches import (
 )
 from benches.measure import Row
 
-_AREAS = (codec, bulk, store, read, search, recall, growth, startup, trust, formats)
+_AREAS = (codec, bulk, store, expiry, read, search, recall, growth, startup, trust, formats)
 ROWS: dict[str, Row] = {
     row.id: row
     for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: report.order(r.id))
