@@ -14,6 +14,7 @@ __all__ = [
     "Batch",
     "BlindEntry",
     "Coming",
+    "CommitReader",
     "FramePacker",
     "FrameReader",
     "HeldFile",
@@ -254,9 +255,36 @@ class Marks:
     def find(self, blobs: list[bytes]) -> list[int]: ...
 
 @final
+class CommitReader:
+    def __new__(
+        cls,
+        file: tuple[Callable[[], object], HeldFile, object, object, object, object],
+        commit: tuple[int, int, int, bool, bool],
+        memtable: object,
+        mark: int,
+    ) -> CommitReader: ...
+    def get(
+        self, address: str, counts: ReadCounts | None, when: int | None
+    ) -> tuple[bytes, str] | None: ...
+    def get_many(
+        self, addresses: list[str], counts: ReadCounts | None, when: int | None
+    ) -> list[tuple[bytes, str]] | None: ...
+    def page(
+        self,
+        key: bytes,
+        newest: bool,
+        limit: int,
+        unsure: int,
+        counts: ReadCounts | None,
+        when: int | None,
+    ) -> tuple[list[tuple[bytes, str]], bytes, bool] | None: ...
+
+@final
 class ReadCounts:
     def __new__(cls, most: int) -> ReadCounts: ...
-    def count(self, read: Iterable[bytes | str], when: int) -> bool: ...
+    def count(self, read: Iterable[bytes | str], when: int | None = None) -> bool: ...
+    @property
+    def full(self) -> bool: ...
     def of(self, digest: bytes) -> tuple[int, int]: ...
     def take(self) -> bool: ...
     def digests(self) -> list[bytes]: ...

@@ -3,16 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
-from omsgrain.grain import Grain
+from omsgrain.formats.source import STATE
+from omsgrain.grain import Grain, stored_grains
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
-from omsgrain.query.walk import Opened, Walk, is_opened
+from omsgrain.query.walk import ALL, Opened, Walk, is_opened, lists_beside
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
@@ -139,21 +140,75 @@ class Page:
         return (Page, (self.results, self.total, self.next_cursor, *rest))
 
 
-def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
+def hits(found: Iterable[tuple[Grain, str]], names: tuple[str, ...]) -> list[Hit]:
     new = tuple.__new__  # half of what a named tuple's own costs
-    return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
+    return [new(Hit, (grain, None, names, address, None)) for grain, address in found]
 
 
 Order = Literal["newest", "oldest"]
 
 _LIMIT = 10_000
+NO_TYPE = 0  # no grain has this type byte
 _USERS = 20_000  # with sealed grains: to look among those of all takes 25 us for each
 _FIRST = 16  # grains read for a first `next`
 
 
+class PageReader(Protocol):
+    """Reads the first current grains of a list of the index in one call of the core."""
+
+    def __call__(
+        self, key: bytes, newest: bool, limit: int, unsure: int
+    ) -> tuple[list[tuple[bytes, str]], bytes, bool] | None:
+        """Return blobs and their addresses, the place of the last, and whether there are more.
+
+        Args:
+            key: the list.
+            newest: newest first.
+            limit: how many grains.
+            unsure: return None if a grain of this type is among them.
+        """
+        ...
+
+
+def first_page(
+    read: PageReader, asked: Conditions, order: Order, limit: int, ask: Callable[..., Page]
+) -> Page | None:
+    """Answer a query from the start if one list has what is asked; None if a walk must."""
+    _see(order, limit)
+    if len(asked.terms) > 1 or asked.current is not True or asked.bounded or asked.tested:
+        return None
+    term = asked.terms[0] if asked.terms else ALL
+    if term.prefix or term.hashed:
+        return None
+    unsure = STATE if lists_beside(asked) else NO_TYPE
+    found = read(term.key, order == "newest", limit, unsure)
+    if found is None:
+        return None
+    rows, last, more = found
+    addresses = [address for _, address in rows]
+    results = hits(zip(stored_grains(rows), addresses, strict=True), asked.names)
+    if not more:
+        return Page(results, None, None, None, None, 0)
+    return Page.going_on(
+        results, None, lambda: cursors.pack(_fingerprint(asked, order), last), None, ask
+    )
+
+
+def _see(order: Order, limit: int) -> None:
+    if order not in ("newest", "oldest"):
+        raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
+    if type(limit) is not int or not 1 <= limit <= _LIMIT:
+        raise RangeError(
+            "a page cannot have that many results",
+            field="/limit",
+            expected=f"1 to {_LIMIT}",
+            found=number_found(limit),
+        )
+
+
 def run(
     terms: Reader,
-    filters: Filters,
+    filters: Filters | Conditions,
     *,
     order: Order = "newest",
     limit: int = 50,
@@ -167,16 +222,8 @@ def run(
 
     Pages that are shown to users have ``ask``, which asks again with another cursor.
     """
-    if order not in ("newest", "oldest"):
-        raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
-    if type(limit) is not int or not 1 <= limit <= _LIMIT:
-        raise RangeError(
-            "a page cannot have that many results",
-            field="/limit",
-            expected=f"1 to {_LIMIT}",
-            found=number_found(limit),
-        )
-    asked = conditions(filters)
+    _see(order, limit)
+    asked = filters if isinstance(filters, Conditions) else conditions(filters)
     terms, answered = among(terms, asked, scan=scan)
     newest = order == "newest"
     query = b"" if cursor is None else _fingerprint(asked, order)
@@ -192,7 +239,7 @@ def run(
         # A page from the start has counted its part already.
         met = len(found) + more + walk.passed
         total = walk.count(places, met) if start is None else walk.count(walk.places(None))
-    results = hits(found, asked.names)
+    results = hits([(grain, grain.address) for _, grain in found], asked.names)
     if not more:
         return Page(results, total, None, plan, None, 0)
     last = found[-1][0]

@@ -138,7 +138,7 @@ def created(grain: Grain) -> int:
     return min(max(0, _time(grain.get("created_at")) or 0), FOREVER - 1)
 
 
-_ALL = Term((), _core.term("all", None))
+ALL = Term((), _core.term("all", None))
 _STATE = Term(("type",), _core.term("type", STATE))
 _BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in NAMESPACES}
 _ALL_BESIDE = list(_BESIDE.values())
@@ -351,7 +351,7 @@ class Walk:
             return None
         own = [(key, self._which) for key in self._keys]
         kinds: tuple[Which, ...] = ("all",) if self._which == "all" else ("current", "past")
-        every = [(_ALL.key, kind) for kind in kinds]
+        every = [(ALL.key, kind) for kind in kinds]
         beside = [(term.key, self._which) for term in self._beside]
         counts = iter(self._terms.term_counts([*own, *every, *beside]))
         total, whole = sum(islice(counts, len(own))), sum(islice(counts, len(every)))
@@ -364,7 +364,7 @@ class Walk:
         terms, which = self._terms, self._which
         exact = [term for term in self._asked.terms if not term.prefix]
         if len(exact) == len(self._asked.terms) <= 1:
-            term = exact[0] if exact else _ALL
+            term = exact[0] if exact else ALL
             return term, (term.key,), []
         counts = terms.term_counts([(term.key, which) for term in exact])
         counted = sorted((count, i) for i, count in enumerate(counts))

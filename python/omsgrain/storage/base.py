@@ -434,6 +434,18 @@ class Writer(Reader, Protocol):
         ...
 
 
+@runtime_checkable
+class CommitStorage(Protocol):
+    """A storage that reads its newest commit in one call of the core."""
+
+    def latest(self) -> _core.CommitReader | None:
+        """Return the reader of the newest known commit, or None.
+
+        Its methods return None if there is a newer one, and for whatever a snapshot must answer.
+        """
+        ...
+
+
 TEXT_FILE, VECTOR_FILES = "text.db", "vectors-*.usearch*"
 """The names of the text index and of the vector graphs in a store's directory."""
 

@@ -22,7 +22,15 @@ from omsgrain.errors import (
     SchemaError,
     StoreError,
 )
-from omsgrain.storage.base import TEXT_FILE, KeyedReader, Reader, Storage, Writer
+from omsgrain.grain import Grain, stored_grain, stored_grains
+from omsgrain.storage.base import (
+    TEXT_FILE,
+    CommitStorage,
+    KeyedReader,
+    Reader,
+    Storage,
+    Writer,
+)
 from omsgrain.storage.lmdb.memtable import IdleThread
 from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import COUNTERS
@@ -100,7 +108,10 @@ class Context:
     __slots__ = (
         "__weakref__",
         "_append",
+        "_clock",
+        "_counted",
         "_indexes",
+        "_latest",
         "_nearest",
         "_reads",
         "_text_feed",
@@ -123,8 +134,11 @@ class Context:
             from omsgrain.storage.encrypted import EncryptedStorage
 
             self.storage = EncryptedStorage(storage, self.settings.keys)
+        self._latest = self.storage.latest if isinstance(self.storage, CommitStorage) else None
         self._reads = _core.ReadCounts(min(MANY, self.settings.budget.counts))
         self.counts_reads = self.settings.count_access and not storage.readonly
+        self._counted = self._reads if self.counts_reads else None
+        self._clock = None if self.settings.clock is now else self.settings.clock
         self._texts: TextIndex | None = None
         self._nearest: Nearest | None = None
         self._append: Callable[..., int] | None = None  # of the audit trail
@@ -145,6 +159,42 @@ class Context:
             )
             weakref.finalize(self, self._text_feed.end)
             storage.on_write(self._text_feed.written)
+
+    def get(self, address: str) -> Grain | None:
+        """Read and count a grain in one call of the core; None if a snapshot must be asked."""
+        latest = None if self._latest is None else self._latest()
+        if latest is None:
+            return None
+        clock = self._clock
+        found = latest.get(address, self._counted, None if clock is None else clock())
+        if self._reads.full:
+            self.write_counts()
+        return None if found is None else stored_grain(*found)
+
+    def get_many(self, addresses: list[str]) -> list[Grain] | None:
+        """Read and count grains, as ``get`` does."""
+        latest = None if self._latest is None else self._latest()
+        if latest is None:
+            return None
+        clock = self._clock
+        found = latest.get_many(addresses, self._counted, None if clock is None else clock())
+        if self._reads.full:
+            self.write_counts()
+        return None if found is None else stored_grains(found)
+
+    def page(
+        self, key: bytes, newest: bool, limit: int, unsure: int
+    ) -> tuple[list[tuple[bytes, str]], bytes, bool] | None:
+        """Read and count a page of results, as ``get`` does; ``query.PageReader`` says more."""
+        latest = None if self._latest is None else self._latest()
+        if latest is None:
+            return None
+        clock = self._clock
+        when = None if clock is None else clock()
+        page = latest.page(key, newest, limit, unsure, self._counted, when)
+        if self._reads.full:
+            self.write_counts()
+        return page
 
     def count_reads(self, read: Sequence[bytes | str]) -> None:
         """Count reads of digests or addresses by the user, if the store counts reads."""

@@ -71,10 +71,14 @@ class Change:
 
 
 def get_many(context: Context, addresses: Iterable[str]) -> list[Grain]:
-    asked = [_core.parse_address(address) for address in addresses]
+    asked = list(addresses)
     grains: list[Grain] = []
     for start in range(0, len(asked), PAGE_GRAINS):
-        page = asked[start : start + PAGE_GRAINS]
+        found_at_once = context.get_many(asked[start : start + PAGE_GRAINS])
+        if found_at_once is not None:
+            grains += found_at_once
+            continue
+        page = [_core.parse_address(address) for address in asked[start : start + PAGE_GRAINS]]
         with context.storage.read() as reader:
             found = reader.named_many(page)
         for digest, grain in zip(page, found, strict=False):  # which ends at one that is absent

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain import _core
@@ -156,7 +155,11 @@ class GrainStore(StorePart):
             AddressError: the argument is not an address.
             CorruptError, IntegrityError: the stored bytes are damaged.
         """
-        context, digest = self._context, _core.parse_address(address)
+        context = self._context
+        grain = context.get(address)
+        if grain is not None:
+            return grain
+        digest = _core.parse_address(address)
         with context.storage.read() as reader:
             grain = reader.named(digest)
         if grain is None:
@@ -311,14 +314,36 @@ class GrainStore(StorePart):
             UnsupportedError: no index answers the query, or none for encrypted grains.
         """
         from omsgrain.query import query as queries
+        from omsgrain.query.filters import conditions
 
-        terms: dict[str, Any] = dict(
-            order=order, limit=limit, scan=scan, count=count, explain=explain
-        )
-        context = self._context
+        def ask(cursor: str | None) -> Page:
+            return self.query(
+                order=order,
+                limit=limit,
+                cursor=cursor,
+                count=count,
+                explain=explain,
+                scan=scan,
+                **filters,
+            )
+
+        context, asked = self._context, conditions(filters)
+        if cursor is None and not (count or explain):
+            page = queries.first_page(context.page, asked, order, limit, ask)
+            if page is not None:
+                return page
         with context.storage.read() as reader:
-            ask = partial(self.query, **terms, **filters)
-            page = queries.run(reader, filters, cursor=cursor, ask=ask, **terms)
+            page = queries.run(
+                reader,
+                asked,
+                order=order,
+                limit=limit,
+                cursor=cursor,
+                count=count,
+                explain=explain,
+                scan=scan,
+                ask=ask,
+            )
         context.count_reads([hit.address for hit in page.results])
         return page
 

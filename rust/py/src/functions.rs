@@ -335,7 +335,7 @@ impl HeldFile {
 
     /// Whether the file is still in a directory, neither replaced nor removed. False if it is
     /// closed.
-    fn has_name(&self) -> PyResult<bool> {
+    pub fn has_name(&self) -> PyResult<bool> {
         self.file().as_ref().map_or(Ok(false), |file| Ok(is_linked(&file.metadata()?)))
     }
 

@@ -139,7 +139,7 @@ impl AddressRows {
 // Stored rows as blobs with their addresses, and whether the addresses match the rows.
 
 /// A blob and its address.
-type Stored<'py> = (Bound<'py, PyBytes>, Bound<'py, PyString>);
+pub type Stored<'py> = (Bound<'py, PyBytes>, Bound<'py, PyString>);
 
 /// Below this many bytes, releasing the GIL costs more than it gains, also for a page of ten.
 const RELEASE_FROM: usize = 32_768;
@@ -169,13 +169,20 @@ pub fn blobs_at<'py>(
     all.then(|| with_addresses(py, &views, &digests, skip))
 }
 
-fn hashed(py: Python<'_>, rows: &[&[u8]], skip: usize) -> Vec<Digest> {
+/// The digests of rows without their first `skip` bytes.
+pub fn hashed(py: Python<'_>, rows: &[&[u8]], skip: usize) -> Vec<Digest> {
     let size: usize = rows.iter().map(|row| row.len()).sum();
     let hash = || batch::addresses(rows, skip);
     if size < RELEASE_FROM { hash() } else { py.detach(hash) }
 }
 
-fn with_addresses<'py>(py: Python<'py>, rows: &[&[u8]], digests: &[Digest], skip: usize) -> Vec<Stored<'py>> {
+/// Rows without their first `skip` bytes, with their addresses.
+pub fn with_addresses<'py>(
+    py: Python<'py>,
+    rows: &[&[u8]],
+    digests: &[Digest],
+    skip: usize,
+) -> Vec<Stored<'py>> {
     let blob = |row: &[u8]| PyBytes::new(py, row.get(skip..).unwrap_or_default());
     rows.iter().zip(digests).map(|(row, digest)| (blob(row), hex(py, digest))).collect()
 }

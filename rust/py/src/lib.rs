@@ -4,6 +4,7 @@
 mod batch;
 mod blind;
 mod columns;
+mod commit_reader;
 mod container;
 mod convert;
 mod error;
@@ -34,6 +35,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::columns::{field_columns, sound_blobs};
+    #[pymodule_export]
+    use crate::commit_reader::CommitReader;
     #[pymodule_export]
     use crate::container::{
         FramePacker, FrameReader, block_order, check_block, check_plain, envelope_blob, extent,

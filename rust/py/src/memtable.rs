@@ -225,6 +225,11 @@ impl Tail {
 }
 
 impl Tail {
+    /// The first places under a key.
+    pub fn first(&self, py: Python<'_>, key: &[u8], newest: bool, limit: usize) -> Vec<Place> {
+        self.settled(py).rows.page(key, None, newest, limit)
+    }
+
     /// The state, after all waiting grains were added.
     fn settled(&self, py: Python<'_>) -> MutexGuard<'_, State> {
         loop {

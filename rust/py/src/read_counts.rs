@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use omsgrain_core::address::{self, Digest};
 use omsgrain_core::{Code, Error};
@@ -50,15 +51,18 @@ impl ReadCounts {
         ReadCounts { most, state: Mutex::default() }
     }
 
-    /// Counts a read of each digest or address. True once enough counts wait to be written.
-    fn count(&self, py: Python<'_>, read: &Bound<'_, PyAny>, when: i64) -> PyResult<bool> {
-        let once = Count { reads: 1, last: u64::try_from(when).unwrap_or(0) };
+    /// Counts a read of each digest or address at a time; now, without a time. True once enough
+    /// counts wait to be written.
+    #[pyo3(signature = (read, when = None))]
+    fn count(&self, py: Python<'_>, read: &Bound<'_, PyAny>, when: Option<i64>) -> PyResult<bool> {
         let digests = read.try_iter()?.map(|one| digest_of(py, &one?)).collect::<PyResult<Vec<_>>>()?;
-        let mut state = self.lock();
-        for digest in digests {
-            state.counts.entry(digest).or_default().add(once);
-        }
-        Ok(state.counts.len() >= self.most)
+        Ok(self.add(&digests, when))
+    }
+
+    /// Whether enough counts wait to be written.
+    #[getter]
+    fn full(&self) -> bool {
+        self.lock().counts.len() >= self.most
     }
 
     /// How often and when last a grain was read; only counts that are not yet written.
@@ -129,6 +133,17 @@ impl ReadCounts {
 }
 
 impl ReadCounts {
+    /// As `count`.
+    pub fn add(&self, digests: &[Digest], when: Option<i64>) -> bool {
+        let when = when.map_or_else(now, |when| u64::try_from(when).unwrap_or(0));
+        let once = Count { reads: 1, last: when };
+        let mut state = self.lock();
+        for digest in digests {
+            state.counts.entry(*digest).or_default().add(once);
+        }
+        state.counts.len() >= self.most
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -143,6 +158,12 @@ impl ReadCounts {
         }
         totals
     }
+}
+
+/// Ms since 1970.
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// The digest in 32 bytes, or in an address.

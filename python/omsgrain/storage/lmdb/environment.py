@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import lmdb
 
+from omsgrain import _core
 from omsgrain.errors import AccessDeniedError, StoreError
 from omsgrain.storage.lmdb.commit_queue import (
     CommitBatch,
@@ -42,6 +43,7 @@ from omsgrain.storage.lmdb.data_file import (
 from omsgrain.storage.lmdb.memtable import LEAST, IdleThread, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.location import Budget
+from omsgrain.storage.tables import ADDRESSES, BLOBS, MARK, TERMS
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
@@ -211,6 +213,24 @@ class Environment:
             lock.marks.pop()
         if lock.taken:
             lock.wake()
+
+    def commit_reader(
+        self, commit: tuple[int, int, int, bool, bool], memtable: Memtable
+    ) -> _core.CommitReader | None:
+        """Return what reads a commit of the open file in one call, as long as it is the newest.
+
+        Args:
+            commit: its number, the watermark and the last sequence number; whether all grains of
+                the memtable are still there, and whether also nothing is said of any.
+            memtable: the memtable.
+        """
+        if self._shared is not None:
+            return None
+        file = self.file
+        tables = file.tables[ADDRESSES], file.tables[BLOBS], file.tables[TERMS]
+        return _core.CommitReader(
+            (file.env.begin, file.held, self._map_lock, *tables), commit, memtable, MARK
+        )
 
     @contextmanager
     def reading(self) -> Iterator[Transaction[bytes]]:
@@ -521,6 +541,7 @@ class Environment:
     def after_fork_in_child(self) -> None:
         """Refuse all further use, and let go of the file so that the child may open it again."""
         self._refusal = "the store was opened before a fork; open it again in this process"
+        self.seen = None
         if self._map_lock.marks:
             self.file.held.close()
             os.close(self.file.fd)  # closing the file under a transaction would end the process

@@ -298,6 +298,7 @@ class SnapshotCache(NamedTuple):
     memtable: Memtable  # what lies beyond the watermark, loaded up to this commit
     plain: bool  # whether all of that is still there, and nothing is said of any
     whole: bool  # whether all of that is still there
+    reader: _core.CommitReader | None  # reads it in one call of the core
 
 
 class LmdbReader(TermReader):
@@ -612,7 +613,7 @@ class LmdbSnapshot(LmdbReader):
         txn = self._txn = env.begin()
         seen = env.seen
         if seen is not None:
-            file, commit, head, known, plain, whole = seen
+            file, commit, head, known, plain, whole, _ = seen
             if known is memtable and commit == txn.id() and file is env.file:
                 self._tables, self._plain, self._whole = file.tables, plain, whole
                 self.head, self.memtable = head, memtable
@@ -622,8 +623,12 @@ class LmdbSnapshot(LmdbReader):
             super().__init__(env, txn, memtable)
             if self.memtable is env.memtable:
                 plain, whole = self._is_plain(), self._is_whole()
+                commit, head = txn.id(), self.head
+                reader = env.commit_reader(
+                    (commit, head.watermark, head.last_seq, whole, plain), self.memtable
+                )
                 env.seen = SnapshotCache(
-                    env.file, txn.id(), self.head, self.memtable, plain, whole
+                    env.file, commit, head, self.memtable, plain, whole, reader
                 )
         except BaseException as error:
             self.__exit__(type(error), error, None)

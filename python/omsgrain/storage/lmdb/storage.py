@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from omsgrain import _core
 from omsgrain.durable import file_path
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.storage.base import (
@@ -148,6 +149,10 @@ class LmdbStorage:
         if self._closed:
             raise StoreError("the store is closed")
         return LmdbSnapshot(self._env)
+
+    def latest(self) -> _core.CommitReader | None:
+        seen = self._env.seen
+        return None if seen is None or self._closed else seen.reader
 
     def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
         env = self._writable()
