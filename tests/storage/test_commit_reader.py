@@ -15,10 +15,11 @@ import lmdb
 import pytest
 
 import omsgrain as og
+from omsgrain import _core
 from omsgrain import errors as err
 from omsgrain.query.query import run
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.tables import BLOBS, SEQUENCE
+from omsgrain.storage.tables import BLOBS, COUNTER, COUNTERS, SEQUENCE
 from omsgrain.store.context import Settings, context_of
 
 
@@ -115,7 +116,7 @@ def test_a_page_is_read_in_one_call(tmp_path: Path) -> None:
             if flushed:
                 lmdb_of(store).flush()
             store.query(subject="door 1")  # of a new commit, a snapshot is read first
-            context, term = context_of(store), og._core.term("all", None)
+            context, term = context_of(store), _core.term("all", None)
             page = context.page(term, True, 10, 0)
             assert page is not None
             rows, last, more = page
@@ -264,3 +265,47 @@ def test_threads_read_while_another_writes(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
     assert not wrong
+
+
+# --- the write of counts -------------------------------------------------------------------------
+
+
+def test_counts_of_grains_that_were_removed_meanwhile_are_dropped(tmp_path: Path) -> None:
+    """Reads in one call note sequence numbers, which hold only as long as nothing is written."""
+    with og.open(tmp_path / "memory.omsg") as store, og.open(tmp_path / "memory.omsg") as other:
+        addresses = put_many(store, [belief(n) for n in range(30)])
+        store.get(addresses[0])
+        assert len(store.get_many(addresses)) == 30
+        other.delete(addresses[7])
+        context_of(store).write_counts()
+        with context_of(store).storage.read() as reader:
+            rows = [*reader.rows(COUNTERS)]
+        counted = {SEQUENCE.unpack(key)[0]: COUNTER.unpack(row)[0] for key, row in rows}
+        numbers = [n for n in range(1, 31) if n != 8]
+        assert counted == {n: 1 + (n == 1) for n in numbers}
+        # Again, with numbers of this commit.
+        store.query(limit=1)
+        store.query(limit=50)
+        context_of(store).write_counts()
+        store.get(addresses[3])
+        assert [store.status(addresses[n]).access_count for n in (0, 3)] == [3, 3]
+        again = other.put(belief(7))
+        assert again == addresses[7]
+        assert store.status(again).access_count == 0
+        assert lmdb_of(store).check().ok
+
+
+def test_numbers_that_a_read_noted_are_not_looked_up(tmp_path: Path) -> None:
+    with og.open(tmp_path / "memory.omsg") as store:
+        addresses = put_many(store, [belief(n) for n in range(30)])
+        store.get(addresses[0])
+        below, counts = lmdb_of(store), _core.ReadCounts(100)
+        latest = below.latest()
+        assert latest is not None
+        assert latest.get_many(addresses, counts, 5) is not None
+        counts.count([bytes.fromhex(addresses[4]), bytes(32)], 6)
+        assert counts.take()
+        unknown = below.write(lambda writer: counts.digests(writer.follows()))
+        assert unknown == [bytes(32)]
+        store.put(belief(100))
+        assert len(below.write(lambda writer: counts.digests(writer.follows()))) == 31

@@ -178,6 +178,10 @@ class Reader(Protocol):
         """Return the number of grains."""
         ...
 
+    def follows(self) -> tuple[_core.HeldFile, int] | None:
+        """Return the commit of a ``CommitReader`` with exactly these grains, if it is known."""
+        return None
+
     def last_seq(self) -> int:
         """Return the last sequence number of a grain or an event; 0 for an empty store."""
         ...

@@ -53,8 +53,11 @@ MANY = 4_096
 
 
 def write_reads(reads: _core.ReadCounts, writer: Writer) -> None:
-    """Add the staged counts to the counters, except for removed grains."""
-    numbers = writer.find(reads.digests())
+    """Add the staged counts to the counters, except for removed grains.
+
+    The writer must not have removed any itself.
+    """
+    numbers = writer.find(reads.digests(writer.follows()))
     there = writer.some_rows(COUNTERS, reads.keys(numbers))
     writer.set_rows(COUNTERS, reads.rows(numbers, there))
 

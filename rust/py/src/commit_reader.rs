@@ -104,16 +104,17 @@ impl CommitReader {
         when: Option<i64>,
     ) -> Option<Stored<'py>> {
         let digest = address::parse(address.to_str().ok()?).ok()?;
-        let found = self.read(py, |txn| {
+        let (number, rows) = self.read(py, |txn| {
             let Some(number) = self.number(txn, &digest)? else { return Ok(None) };
-            self.rows(txn, &[number])
+            let rows = self.rows(txn, std::slice::from_ref(&number))?;
+            Ok(rows.map(|rows| (number, rows)))
         })?;
-        let blob = found.first()?.as_bytes().get(self.mark..)?;
+        let blob = rows.first()?.as_bytes().get(self.mark..)?;
         if address::sha256(blob) != digest {
             return None;
         }
         if let Some(counts) = counts {
-            counts.add(&[digest], when);
+            self.count(py, counts, std::iter::once((digest, sequence(&number))), when);
         }
         Some((PyBytes::new(py, blob), hex(py, &digest)))
     }
@@ -128,9 +129,9 @@ impl CommitReader {
     ) -> Option<Vec<Stored<'py>>> {
         let digests: Vec<Digest> =
             addresses.iter().map(|one| address::parse(one.to_str().ok()?).ok()).collect::<Option<_>>()?;
-        let rows = self.read(py, |txn| {
+        let (numbers, rows) = self.read(py, |txn| {
             let Some(numbers) = self.numbers(txn, &digests)? else { return Ok(None) };
-            self.rows(txn, &numbers)
+            Ok(self.rows(txn, &numbers)?.map(|rows| (numbers, rows)))
         })?;
         let views: Vec<&[u8]> = rows.iter().map(|row| row.as_bytes()).collect();
         if hashed(py, &views, self.mark) != digests {
@@ -138,7 +139,8 @@ impl CommitReader {
         }
         let found = with_addresses(py, &views, &digests, self.mark);
         if let Some(counts) = counts {
-            counts.add(&digests, when);
+            let numbers = numbers.iter().map(sequence);
+            self.count(py, counts, digests.into_iter().zip(numbers), when);
         }
         Some(found)
     }
@@ -176,7 +178,8 @@ impl CommitReader {
         let found = with_addresses(py, &views, &digests, self.mark);
         let last = places.get(found.len().wrapping_sub(1)).map_or(&[][..], |place| place);
         if let Some(counts) = counts {
-            counts.add(&digests, when);
+            let numbers = places.iter().map(|place| u64::from_be_bytes(number_of(place)));
+            self.count(py, counts, digests.into_iter().zip(numbers), when);
         }
         Some((found, PyBytes::new(py, last), more))
     }
@@ -199,6 +202,16 @@ impl CommitReader {
         }
         left.ok()?;
         found.ok().flatten()
+    }
+
+    fn count(
+        &self,
+        py: Python<'_>,
+        counts: &ReadCounts,
+        grains: impl Iterator<Item = (Digest, u64)>,
+        when: Option<i64>,
+    ) {
+        counts.add_numbered(py, (&self.held, self.commit), grains, when);
     }
 
     fn begun<'py, T>(
@@ -310,6 +323,11 @@ fn number_of(place: &Place) -> [u8; NUMBER] {
     let mut number = [0; NUMBER];
     number[NUMBER / 2..].copy_from_slice(&place[12..]);
     number
+}
+
+/// The sequence number in a key; 0 if it is none.
+fn sequence(key: &Key<'_>) -> u64 {
+    key.as_bytes().try_into().map_or(0, u64::from_be_bytes)
 }
 
 fn is_taken(lock: &Bound<'_, PyAny>) -> bool {

@@ -11,12 +11,29 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
 use crate::error::raise;
+use crate::functions::HeldFile;
 
 /// Reads of one grain, and the time of the last in ms since 1970.
 #[derive(Clone, Copy, Default)]
 struct Count {
     reads: u64,
     last: u64,
+    /// The grain's sequence number in the commit of the last read; 0 if that is not known.
+    number: u64,
+    /// Which commit that was. It counts the commits that were read.
+    epoch: u64,
+}
+
+/// A commit: its data file and its number in that.
+struct Commit {
+    file: Py<HeldFile>,
+    number: u64,
+}
+
+impl Commit {
+    fn is(&self, file: &Py<HeldFile>, number: u64) -> bool {
+        self.file.is(file) && self.number == number
+    }
 }
 
 impl Count {
@@ -29,8 +46,12 @@ impl Count {
 #[derive(Default)]
 struct State {
     counts: HashMap<Digest, Count>,
-    /// The counts that a commit is writing, sorted.
+    /// The last commit that was read.
+    read: Option<Commit>,
+    epoch: u64,
+    /// The counts that a commit is writing, sorted, and the commit of their sequence numbers.
     writing: Vec<(Digest, Count)>,
+    written: Option<Commit>,
 }
 
 /// How often and when last grains were read since the last write of the counts. Any thread may use
@@ -84,17 +105,41 @@ impl ReadCounts {
         }
         state.writing = state.counts.drain().collect();
         state.writing.sort_unstable_by_key(|(digest, _)| *digest);
+        let epoch = state.epoch;
+        for (_, count) in &mut state.writing {
+            if count.epoch != epoch {
+                count.number = 0;
+            }
+        }
+        state.written = state.read.take();
         !state.writing.is_empty()
     }
 
-    /// The grains whose counts are being written, sorted.
-    fn digests<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let digests: Vec<Digest> = self.lock().writing.iter().map(|(digest, _)| *digest).collect();
+    /// The grains whose counts are being written, sorted, without those whose sequence number in
+    /// this commit is known: no grain was removed since.
+    #[pyo3(signature = (commit = None))]
+    fn digests<'py>(
+        &self,
+        py: Python<'py>,
+        commit: Option<(Py<HeldFile>, u64)>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let mut state = self.lock();
+        let same = commit.is_some_and(|(file, number)| {
+            state.written.as_ref().is_some_and(|written| written.is(&file, number))
+        });
+        if !same {
+            for (_, count) in &mut state.writing {
+                count.number = 0;
+            }
+        }
+        let unknown = state.writing.iter().filter(|(_, count)| count.number == 0);
+        let digests: Vec<Digest> = unknown.map(|(digest, _)| *digest).collect();
+        drop(state);
         PyList::new(py, digests.iter().map(|digest| PyBytes::new(py, digest)))
     }
 
-    /// The sorted keys of their rows, given the number of each grain. A grain without a number was
-    /// deleted.
+    /// The sorted keys of their rows, given the number of each of `digests`. A grain without a number
+    /// was deleted.
     fn keys<'py>(&self, py: Python<'py>, numbers: Vec<Option<u64>>) -> PyResult<Bound<'py, PyList>> {
         PyList::new(py, self.totals(&numbers).keys().map(|number| PyBytes::new(py, &number.to_be_bytes())))
     }
@@ -112,7 +157,8 @@ impl ReadCounts {
             if let Some(row) = there.get_item(&key)? {
                 let Ok(row) = <[u8; ROW]>::try_from(row.cast::<PyBytes>()?.as_bytes()) else { continue };
                 let ([reads, last], _) = row.as_chunks() else { continue };
-                count.add(Count { reads: u64::from_be_bytes(*reads), last: u64::from_be_bytes(*last) });
+                let there = (u64::from_be_bytes(*reads), u64::from_be_bytes(*last));
+                count.add(Count { reads: there.0, last: there.1, ..Count::default() });
             }
             let row = [count.reads.to_be_bytes(), count.last.to_be_bytes()];
             rows.push((key, PyBytes::new(py, row.as_flattened())));
@@ -134,14 +180,35 @@ impl ReadCounts {
 
 impl ReadCounts {
     /// As `count`.
-    pub fn add(&self, digests: &[Digest], when: Option<i64>) -> bool {
-        let when = when.map_or_else(now, |when| u64::try_from(when).unwrap_or(0));
-        let once = Count { reads: 1, last: when };
+    fn add(&self, digests: &[Digest], when: Option<i64>) -> bool {
+        let once = Count { reads: 1, last: time(when), ..Count::default() };
         let mut state = self.lock();
         for digest in digests {
             state.counts.entry(*digest).or_default().add(once);
         }
         state.counts.len() >= self.most
+    }
+
+    /// Counts a read of each grain with its sequence number in a commit.
+    pub fn add_numbered(
+        &self,
+        py: Python<'_>,
+        (file, commit): (&Py<HeldFile>, u64),
+        grains: impl Iterator<Item = (Digest, u64)>,
+        when: Option<i64>,
+    ) {
+        let once = Count { reads: 1, last: time(when), ..Count::default() };
+        let mut state = self.lock();
+        if !state.read.as_ref().is_some_and(|read| read.is(file, commit)) {
+            state.read = Some(Commit { file: file.clone_ref(py), number: commit });
+            state.epoch += 1;
+        }
+        let epoch = state.epoch;
+        for (digest, number) in grains {
+            let count = state.counts.entry(digest).or_default();
+            count.add(once);
+            (count.number, count.epoch) = (number, epoch);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -151,13 +218,20 @@ impl ReadCounts {
     /// The staged counts by grain number: a sealed grain may have been read by two addresses.
     fn totals(&self, numbers: &[Option<u64>]) -> BTreeMap<u64, Count> {
         let mut totals: BTreeMap<u64, Count> = BTreeMap::new();
-        for ((_, count), number) in self.lock().writing.iter().zip(numbers) {
-            if let Some(number) = number {
-                totals.entry(*number).or_default().add(*count);
+        let mut found = numbers.iter();
+        for (_, count) in &self.lock().writing {
+            let known = (count.number != 0).then_some(count.number);
+            if let Some(number) = known.or_else(|| found.next().copied().flatten()) {
+                totals.entry(number).or_default().add(*count);
             }
         }
         totals
     }
+}
+
+/// A time in ms since 1970; now if there is none.
+fn time(when: Option<i64>) -> u64 {
+    when.map_or_else(now, |when| u64::try_from(when).unwrap_or(0))
 }
 
 /// Ms since 1970.

@@ -49,12 +49,17 @@ _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during 
 class LmdbWriter(LmdbReader):
     """Writes in one write transaction, which the works of other threads may share."""
 
-    __slots__ = ("_session",)
+    __slots__ = ("_held", "_session")
 
     def __init__(self, env: Environment, txn: Transaction[bytes], session: CommitBatch) -> None:
         super().__init__(env, txn, env.memtable, session)
         self._session = session
+        self._held = env.file.held
         self._plain = self._whole = False  # it would have to be asked again after every row
+
+    def follows(self) -> tuple[_core.HeldFile, int] | None:
+        """Return the last commit, unless another work of this one may have removed grains."""
+        return (self._held, self._txn.id() - 1) if self._session.writer is None else None
 
     def seq_of(self, digest: bytes) -> int | None:
         session = self._session
