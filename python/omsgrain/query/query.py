@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeAlias
@@ -140,9 +140,9 @@ class Page:
         return (Page, (self.results, self.total, self.next_cursor, *rest))
 
 
-def hits(found: Iterable[tuple[Grain, str]], names: tuple[str, ...]) -> list[Hit]:
+def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[Hit]:
     new = tuple.__new__  # half of what a named tuple's own costs
-    return [new(Hit, (grain, None, names, address, None)) for grain, address in found]
+    return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
 
 
 Order = Literal["newest", "oldest"]
@@ -185,8 +185,11 @@ def first_page(
     if found is None:
         return None
     rows, last, more = found
-    addresses = [address for _, address in rows]
-    results = hits(zip(stored_grains(rows), addresses, strict=True), asked.names)
+    names, new = asked.names, tuple.__new__
+    results = [
+        new(Hit, (grain, None, names, row[1], None))
+        for grain, row in zip(stored_grains(rows), rows, strict=True)
+    ]
     if not more:
         return Page(results, None, None, None, None, 0)
     return Page.going_on(
@@ -239,7 +242,7 @@ def run(
         # A page from the start has counted its part already.
         met = len(found) + more + walk.passed
         total = walk.count(places, met) if start is None else walk.count(walk.places(None))
-    results = hits([(grain, grain.address) for _, grain in found], asked.names)
+    results = hits(found, asked.names)
     if not more:
         return Page(results, total, None, plan, None, 0)
     last = found[-1][0]

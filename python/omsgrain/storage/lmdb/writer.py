@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import lmdb
@@ -166,7 +167,7 @@ class LmdbWriter(LmdbReader):
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         if not table.split:  # those of a cut one are many, all of one size, and in order
             rows = sorted(rows)
-            sizes = {len(key) for key, _ in rows}
+            sizes = set(map(len, map(itemgetter(0), rows)))
             if sizes and not 0 < min(sizes) <= max(sizes) <= LONGEST_KEY:
                 for key, _ in rows:
                     _check_key(key)
