@@ -13,7 +13,7 @@ from omsgrain.formats.source import STATE
 from omsgrain.grain import Grain, stored_grains
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
-from omsgrain.query.walk import ALL, Opened, Walk, is_opened, lists_beside
+from omsgrain.query.walk import ALL, TOGETHER, Opened, Walk, is_opened, lists_beside
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
@@ -176,6 +176,8 @@ def first_page(
     """Answer a query from the start if one list has what is asked; None if a walk must."""
     _see(order, limit)
     if len(asked.terms) > 1 or asked.current is not True or asked.bounded or asked.tested:
+        return None
+    if limit > TOGETHER:
         return None
     term = asked.terms[0] if asked.terms else ALL
     if term.prefix or term.hashed:

@@ -142,7 +142,7 @@ ALL = Term((), _core.term("all", None))
 _STATE = Term(("type",), _core.term("type", STATE))
 _BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in NAMESPACES}
 _ALL_BESIDE = list(_BESIDE.values())
-_TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
+TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
 _COUNTED = 16  # lists whose grains are counted at a time
 
@@ -278,7 +278,7 @@ class Walk:
         # Elsewhere its place tells enough.
         beside, wanted = bool(self._beside), most + bool(self._beside)
         while len(found) < wanted:
-            page = list(islice(places, min(wanted - len(found), _TOGETHER)))
+            page = list(islice(places, min(wanted - len(found), TOGETHER)))
             if not page:
                 return found, False
             self.rows += len(page) if self._plain else 0

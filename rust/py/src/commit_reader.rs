@@ -12,7 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
-use crate::functions::{HeldFile, hex};
+use crate::functions::{HeldFile, digest as hash, hex};
 use crate::index::{Stored, hashed, with_addresses};
 use crate::memtable::Tail;
 use crate::read_counts::ReadCounts;
@@ -110,7 +110,7 @@ impl CommitReader {
             Ok(rows.map(|rows| (number, rows)))
         })?;
         let blob = rows.first()?.as_bytes().get(self.mark..)?;
-        if address::sha256(blob) != digest {
+        if hash(py, blob) != digest {
             return None;
         }
         if let Some(counts) = counts {

@@ -199,10 +199,12 @@ pub fn header(py: Python<'_>, blob: &Bound<'_, PyBytes>) -> PyResult<HeaderTuple
 /// The address of a blob, or the hash of any bytes.
 #[pyfunction]
 pub fn address<'py>(py: Python<'py>, blob: &Bound<'py, PyBytes>) -> Bound<'py, PyString> {
-    let bytes = blob.as_bytes();
-    let digest =
-        if bytes.len() < RELEASE_FROM { hash::sha256(bytes) } else { py.detach(|| hash::sha256(bytes)) };
-    hex(py, &digest)
+    hex(py, &digest(py, blob.as_bytes()))
+}
+
+/// The hash of some bytes; other threads run while it hashes many.
+pub fn digest(py: Python<'_>, bytes: &[u8]) -> hash::Digest {
+    if bytes.len() < RELEASE_FROM { hash::sha256(bytes) } else { py.detach(|| hash::sha256(bytes)) }
 }
 
 /// An address as a Python string, without a Rust string in between.
