@@ -45,8 +45,8 @@ PARTS = {
     "store.trust": "omsgrain.store.trust.GrainTrust",
     "store.vectors": "omsgrain.store.vectors.Vectors",
 }
-#: Classes whose methods are a contract between modules, and need no examples.
-CONTRACTS = {"HttpPeer", "LocalPeer", "Peer"}
+#: Classes whose methods need no examples: contracts between modules, and twins of other classes.
+CONTRACTS = {"AsyncMemory", "HttpPeer", "LocalPeer", "Peer"}
 #: Methods that one module of the package calls on another.
 INNER = {
     *("Certificate.of_report", "Certificate.signed", "Certificate.signed_bytes"),

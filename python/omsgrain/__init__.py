@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from omsgrain.crypto import disclose
     from omsgrain.grain import Grain, address, decode, encode, verify
     from omsgrain.header import read_header
+    from omsgrain.memory.async_memory import AsyncMemory
+    from omsgrain.memory.memory import Memory
     from omsgrain.store import GrainStore, open, restore
 
 if _core.DEBUG:
@@ -62,6 +64,7 @@ if _core.DEBUG:
 
 __all__ = [
     "Action",
+    "AsyncMemory",
     "Belief",
     "Consensus",
     "Consent",
@@ -69,6 +72,7 @@ __all__ = [
     "Goal",
     "Grain",
     "GrainStore",
+    "Memory",
     "Observation",
     "Reasoning",
     "State",
@@ -116,6 +120,8 @@ _HOMES = {
         "Workflow",
     ),
     "crypto": ("disclose",),
+    "memory.async_memory": ("AsyncMemory",),
+    "memory.memory": ("Memory",),
     "store": ("GrainStore", "open", "restore"),
     "grain": ("Grain", "address", "decode", "encode", "verify"),
     "header": ("read_header",),

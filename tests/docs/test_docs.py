@@ -270,5 +270,5 @@ def test_the_package_shows_its_surface() -> None:
         "Action Belief Consensus Consent Event Goal Observation Reasoning State Workflow"
     )
     packages = "errors registry container crypto formats sync"
-    shown = f"{verbs} {constructors} {packages} Grain GrainStore __version__"
+    shown = f"{verbs} {constructors} {packages} AsyncMemory Grain GrainStore Memory __version__"
     assert dir(og) == sorted(shown.split())

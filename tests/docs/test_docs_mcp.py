@@ -7,7 +7,7 @@ import re
 
 from omsgrain.mcp.service import RULES, McpOptions
 from omsgrain.mcp.tools import RESOURCES, TEMPLATES, TOOLS
-from omsgrain.memory.memory import MOST, TYPES
+from omsgrain.memory.verbs import MOST, TYPES
 from support.markdown_page import table
 from support.paths import ROOT
 

@@ -17,7 +17,7 @@ from omsgrain.formats.convert.gather import born
 from omsgrain.formats.document import KIND, keyed, open_manifest
 from omsgrain.formats.source import getter
 from omsgrain.grain import make
-from omsgrain.memory import memory, removal
+from omsgrain.memory import record, removal
 from support.aimem_imports import chunk, take, urn
 from support.aimem_imports import fates as counted
 from support.aimem_strategies import TENANT
@@ -134,7 +134,7 @@ def test_a_memory_of_that_name_can_come_all_the_same(maker: Maker) -> None:
 def test_a_forged_grain_has_readable_fields(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
-            assert memory.values_of(forged(format, kind, "a", residual), NOWHERE)["created_at"]
+            assert record.values_of(forged(format, kind, "a", residual), NOWHERE)["created_at"]
 
 
 def test_forgotten_memories_leave_forged_manifests() -> None:

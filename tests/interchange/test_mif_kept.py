@@ -21,7 +21,7 @@ from omsgrain.grain import make
 from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
-from omsgrain.memory import memory, removal
+from omsgrain.memory import removal, verbs
 from support.aimem_imports import holdings
 from support.mif_imports import MAKERS, USER, contents, current, opened, uuid
 
@@ -175,7 +175,7 @@ def test_vendor_data_of_a_duplicate_is_reported_as_lost(
     assert [(one.record, one.field) for one in losses if one.record == uuid(2)] == [
         (uuid(2), "vendor_extensions")
     ]
-    memory.forget(store, USER, uuid(1))
+    verbs.forget(store, USER, uuid(1))
     assert not export_document(store, USER)[1].losses
 
 
@@ -196,7 +196,7 @@ def test_vendor_data_stays_with_records_that_stay(store: og.GrainStore) -> None:
 def test_forgetting_takes_vendor_data_along(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     rules(store, document(3, vendor_extensions=vendors(1)))  # of what is not in it
-    memory.forget(store, USER, uuid(1))
+    verbs.forget(store, USER, uuid(1))
     assert said(store) == vendors(2)
     assert rules(store, document(1, 2)) == {"document_kept_in_part"}
     assert said(store) == vendors(2)
@@ -213,7 +213,7 @@ def test_protected_memories_are_not_forgotten(store: og.GrainStore) -> None:
     store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")
     before = holdings(store)
     with pytest.raises(InvalidationDeniedError):
-        memory.forget(store, USER, uuid(1))
+        verbs.forget(store, USER, uuid(1))
     assert holdings(store) == before
     assert said(store) == vendors(1, 2)
 
@@ -221,7 +221,7 @@ def test_protected_memories_are_not_forgotten(store: og.GrainStore) -> None:
 def test_the_text_of_a_document_goes_with_what_is_forgotten(store: og.GrainStore) -> None:
     data = json.dumps(document(1, 2)).replace(": ", " :  ").encode()
     import_document(store, MIF2_FORMAT.load(data, exact=True))
-    memory.forget(store, USER, uuid(1))
+    verbs.forget(store, USER, uuid(1))
     assert not any(b"text 1" in grain.blob or b"about 1" in grain.blob for grain in store)
     assert said(store) == vendors(2)
 
@@ -317,7 +317,7 @@ def test_vendor_data_of_a_duplicate_goes_with_the_original(
     again["export_meta"]["id"] = "exp_again"
     rules(store, again, merge_strategy=strategy)
     if way == "forget":
-        memory.forget(store, USER, uuid(1))
+        verbs.forget(store, USER, uuid(1))
     elif way == "delete":
         for grain in [*store]:
             if grain.type == "observation" and grain["object"] == "text 1":
@@ -334,10 +334,10 @@ def test_vendor_data_of_a_duplicate_stays_with_its_id(store: og.GrainStore) -> N
     rules(store, document(1))
     rules(store, document(2, memories=[MIF2.memory(2, "text 1")]))
     rules(store, document(2))  # another text under the id
-    memory.forget(store, USER, uuid(1))
+    verbs.forget(store, USER, uuid(1))
     assert not left(store, b"text 1") and not left(store, b"about 1")
     assert said(store) == vendors(2)
-    memory.forget(store, USER, uuid(2))
+    verbs.forget(store, USER, uuid(2))
     assert not left(store, b"about 2")
 
 

@@ -15,7 +15,7 @@ from omsgrain import errors as err
 from omsgrain.formats import FORMATS
 from omsgrain.formats.source import NAMESPACES, is_beside
 from omsgrain.interchange.mif_import import import_document
-from omsgrain.memory.memory import stats
+from omsgrain.memory.verbs import stats
 from support.mif_imports import USER, Maker
 from support.query_stores import KINDS, opened
 from support.shell import Shell

@@ -63,7 +63,7 @@ class Comment(Part):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Memory(Item):
+class MemoryItem(Item):
     content: str = ""
     type: str | None = None
     created_at: str | None = None

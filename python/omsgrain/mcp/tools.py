@@ -37,8 +37,8 @@ from omsgrain.errors import NotFoundError
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.mcp.service import Json, McpService, answer, refuse
-from omsgrain.memory import memory as verbs
-from omsgrain.memory.memory import MOST, TYPES
+from omsgrain.memory import verbs
+from omsgrain.memory.verbs import MOST, TYPES
 
 Kind = Literal["string", "boolean", "integer", "number", "strings", "object", "document"]
 LONGEST: Final = 4_096

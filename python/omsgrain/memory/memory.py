@@ -1,484 +1,476 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A grain as an agent reads it: an id, a kind, a text, tags, times, whatever its format was."""
+"""``Memory``: the memory of an agent about one user, in any store."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
-from unicodedata import normalize
 from uuid import uuid4
 
 import omsgrain as og
-from omsgrain import _core
-from omsgrain.errors import (
-    FormatError,
-    NotFoundError,
-    RangeError,
-    SchemaError,
-    StoreError,
-    UnsupportedError,
-)
-from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.records import is_duplicate
-from omsgrain.formats.source import DUPLICATE, Source, is_beside
-from omsgrain.formats.table import FORMATS
-from omsgrain.grain import make
-from omsgrain.interchange.kept import trimmed
-from omsgrain.json_values import time_text
-from omsgrain.query.envelope import gist
-from omsgrain.search.words import split
-from omsgrain.store import import_batch
-from omsgrain.store.context import context_of
-from omsgrain.store.import_batch import ImportStep
-from omsgrain.store.source_index import open_sources
+from omsgrain.errors import RangeError, SchemaError
+from omsgrain.memory import verbs
+from omsgrain.memory.embedder import BATCH, Embed, Embedder
+from omsgrain.memory.record import UserGrains, values_of
+from omsgrain.memory.verbs import About
 
 if TYPE_CHECKING:
-    from omsgrain.formats.source import Get
+    from typing_extensions import Self
+
+    from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.grain import Grain
-    from omsgrain.query.filters import Filters
-    from omsgrain.storage.records import GrainStatus
-    from omsgrain.store.source_index import SourcedGrain, SourceSnapshot
+    from omsgrain.query.filters import Filters, Time
+    from omsgrain.query.query import Page
 
-_TEXTS: Final = ("content", "summary", "name")
-_TYPES: Final = (
-    "memory_type",
-    "conceptType",
-    "memoryType",
-    "type",
-    "entity_type",
-    "relation_type",
-)
+_SHORT: Final = 8  # characters of an address
+_CITED: Final = 50  # memories that a context chooses from
+_MESSAGE: Final = ("role", "content", "created_at", "model")
 
 
-def id_of(grain: Grain) -> str:
-    """Return the id of a memory: the id from its document, or its address."""
-    source = Source.of(grain)
-    return grain.address if source is None else source.id
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """A memory that a recall found.
+
+    Attributes:
+        text: its text; of more than 8,000 characters the beginning.
+        address: the address of its grain.
+        type: its type, such as "observation" or "decision"; of another grain the grain's type.
+        created_at: when it was made.
+        score: how well it matches: 1 for the best; None without a question.
+        why: a piece of the text with the words that match in brackets; "near in meaning" if only
+            the vector matches; "newest" without a question.
+    """
+
+    text: str
+    address: str
+    type: str
+    created_at: datetime
+    score: float | None
+    why: str
 
 
-def record_of(
-    grain: Grain, get: Get, *, format: str | None = None
-) -> tuple[str, dict[str, Any]] | None:
-    """Return the kind and the record of a grain; None if it never was a readable record."""
-    source = Source.of(grain)
-    if source is None or format not in (None, source.format):
-        return None
-    known = FORMATS.get(source.format)
-    if known is None:
-        return None
-    try:
-        found = known.record_of(grain, get)
-    except (FormatError, NotFoundError):  # its fields can still be shown
-        return None
-    return None if found is None else (str(found[0]), dict(found[1]))
+@dataclass(frozen=True, slots=True)
+class MemoryVersion:
+    """One version of a memory.
+
+    Attributes:
+        current: whether no newer version replaced it, and it was not retracted.
+        superseded_by: the address of the newer version.
+    """
+
+    text: str
+    address: str
+    type: str
+    created_at: datetime
+    current: bool
+    superseded_by: str | None
 
 
-def values_of(
-    grain: Grain, get: Get, *, state: GrainStatus | None = None, most: int | None = None
-) -> dict[str, Any]:
-    """Return a grain as JSON-ready values, without unknown ones."""
-    kind, record = record_of(grain, get) or (grain.type, {})
-    content = next((text for name in _TEXTS if (text := record.get(name))), None) or gist(grain)
-    metadata = record.get("metadata")
-    importance = record.get("importance", grain.get("importance"))
-    if importance is None and isinstance(metadata, dict):
-        importance = metadata.get("importance")
-    values: dict[str, Any] = {
-        "id": id_of(grain),
-        "kind": kind,
-        "type": next((name for key in _TYPES if (name := record.get(key))), kind),
-        "content": content if most is None else content[:most],
-        "cut": True if most is not None and len(content) > most else None,
-        "tags": record.get("tags") or grain.get("structural_tags"),
-        "importance": importance,
-        "metadata": metadata or None,
-        "created_at": record.get("created_at") or time_text(grain["created_at"]),
-        "content_address": grain.address,
-    }
-    if state is not None:
-        values |= {
-            "current": state.superseded_by is None and not state.successors,
-            "superseded_by": state.superseded_by,
-            "verification_status": state.verification_status,
-        }
-    return {name: value for name, value in values.items() if value is not None}
+class MemoryView:
+    """A read-only view of one user's memory, of now or of an earlier time.
 
+    Attributes:
+        store: the store.
+        user: the ``user_id`` of all that it finds.
+        at: the time whose knowledge it shows; None: now.
+    """
 
-HASH: Final = "sha256:"
-"""The prefix of the origin that finds a grain by its text."""
-_PAGE: Final = 1_000  # grains
-_ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
+    __slots__ = ("_embedder", "at", "store", "user")
 
+    def __init__(
+        self,
+        store: og.GrainStore,
+        user: str,
+        *,
+        at: Time | None = None,
+        embedder: Embedder | None = None,
+    ) -> None:
+        self.store = store
+        self.user = user
+        self.at = at
+        self._embedder = embedder
 
-def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
-    """Return what a user has under an id, the current grain first; or at an address."""
-    there: list[SourcedGrain] = []
-    if _ADDRESS.fullmatch(id):
-        one = snapshot.get(id)
-        there = [] if one is None else [one]
-    elif not id.startswith(HASH):
-        there = snapshot.find([id]).get(id, [])
-    there = [one for one in there if not is_beside(one.grain)]
-    if not there:
-        raise NotFoundError("there is no memory with this id")
-    return there
+    def recall(
+        self,
+        question: str | None = None,
+        *,
+        limit: int = 5,
+        at: Time | None = None,
+        since: Time | None = None,
+        types: Sequence[str] | None = None,
+    ) -> list[Recalled]:
+        """Find memories: those that match a question, the best first; without one the newest.
 
+        The question is text, with the marks of ``GrainStore.search``: ``+word``, ``-word``,
+        ``"two words"``, ``begin*``.
 
-def head(snapshot: SourceSnapshot, id: str) -> SourcedGrain:
-    one = found(snapshot, id)[0]
-    if not one.current:
-        one = found(snapshot, id_of(one.grain))[0]
-    if not one.current:
-        raise NotFoundError("the memory has no current version")
-    return one
+        Args:
+            question: the words to find.
+            limit: how many, 1 to 100.
+            at: recall only memories that the store knew at this time: ms since 1970, an aware
+                datetime, or RFC 3339 text.
+            since: only memories from this time on.
+            types: only these types, of memories or of grains.
 
-
-class UserGrains:
-    def __init__(self, store: og.GrainStore, user_id: str) -> None:
-        self._store = store
-        self._user_id = user_id
-        self._name = normalize("NFC", user_id)
-
-    def get(self, address: str) -> Grain:
-        """Return one of them, such as a part of a large memory."""
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            one = snapshot.get(address)
-        if one is None:
-            raise NotFoundError("a part of the memory is missing")
-        return one.grain
-
-    def has(self, address: str) -> bool:
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            return snapshot.get(address) is not None
-
-    def those(self, grains: Iterable[Grain]) -> Iterator[Grain]:
-        """Yield those of some grains that are the user's and have content."""
-        for grain in grains:
-            if not grain.sealed and grain.get("user_id") == self._name and not is_beside(grain):
-                yield grain
-
-    def versions(self, id: str) -> list[Grain]:
-        """Return all versions of a memory, the oldest first."""
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            first = found(snapshot, id)
-            own = id_of(first[0].grain)
-            first = snapshot.find([own]).get(own, first)
-        joined: dict[str, Grain] = {}
-        for one in reversed(first):  # the oldest first
-            if one.address not in joined and not is_beside(one.grain):
-                with suppress(NotFoundError):  # deleted meanwhile
-                    joined |= {grain.address: grain for grain in self._store.history(one.address)}
-        if not joined:
-            raise NotFoundError("there is no memory with this id")
-        return list(self.those(joined.values()))
-
-    def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
-        """Return what else contains the text of deleted grains, and the ids that end with them.
-
-        The first are the addresses of their parts, except parts of remaining versions, and of
-        duplicates without another version.
+        Raises:
+            RangeError: the limit is out of range.
+            SchemaError: the question has no word, or a time is invalid.
         """
-        going = {grain.address for grain in grains}
-        sources = [source for grain in grains if (source := Source.of(grain)) is not None]
-        stay: dict[tuple[str, str, str], Source] = {}
-        kept: set[str] = set()
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            for several in snapshot.find({source.id for source in sources}).values():
-                for one in several:
-                    other = Source.of(one.grain)
-                    if other is None or one.address in going or is_duplicate(one.grain):
-                        continue
-                    stay[other.format, other.kind, other.id] = other
-                    kept.update(other.parts)
-        gone = {one.id for one in sources if (one.format, one.kind, one.id) not in stay}
-        copies = list(self._copies(gone)) if gone else []
-        copied = [source for grain in copies if (source := Source.of(grain)) is not None]
-        sources += copied
-        gone |= self._unused(
-            {one.id for one in copied}, going.union(one.address for one in copies)
+        if isinstance(types, str):
+            raise SchemaError("types are a list", field="/types", found="one text")
+        asked: Filters = {
+            "known_at": self.at if at is None else at,
+            "created_after": since,
+        }
+        found = verbs.matches(
+            self.store,
+            self.user,
+            question,
+            limit=limit,
+            types=types,
+            filters=asked,
+            embedder=self._embedder,
         )
-        parts = dict.fromkeys(part for source in sources for part in source.parts)
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            there = [one for one in parts if one not in kept and snapshot.get(one) is not None]
-        more = dict.fromkeys([*(grain.address for grain in copies), *there])
-        return [one for one in more if one not in going], gone
-
-    def _unused(self, ids: Set[str], going: Set[str]) -> set[str]:
-        """Return those ids that only deleted grains have."""
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            there = snapshot.find(ids)
-        return {id for id in ids if {one.address for one in there.get(id, ())} <= going}
-
-    def listed(self, addresses: Iterable[str]) -> set[str]:
-        """Return the addresses by which documents name grains, also of sealed grains."""
-        with open_sources(context_of(self._store), self._user_id) as snapshot:
-            there = (snapshot.get(address) for address in addresses)
-            return {_core.address(one.grain.blob) for one in there if one is not None}
-
-    def _copies(self, ids: Set[str]) -> Iterator[Grain]:
-        """Yield the stored copies of records that contain the text of these ids; few do."""
-        cursor: str | None = None
-        while True:
-            page = self._store.query(
-                user_id=self._user_id,
-                namespace=DUPLICATE,
-                current=None,
-                bookkeeping=True,
-                limit=_PAGE,
-                cursor=cursor,
+        return [
+            Recalled(
+                text=values["content"],
+                address=match.grain.address,
+                type=values["type"],
+                created_at=_when(match.grain),
+                score=match.score,
+                why=match.snippet or ("newest" if question is None else "near in meaning"),
             )
-            for hit in page.results:
-                if is_duplicate(hit.grain) and hit.grain["context"].get("of") in ids:
-                    yield hit.grain
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+            for match, values in found
+        ]
+
+    def search(self, text: str, *, limit: int = 10) -> Page:
+        """Search the user's grains as ``GrainStore.search`` does, with whole grains as results."""
+        return self.store.search(text, limit=limit, user_id=self.user, known_at=self.at)
+
+    def context(
+        self,
+        question: str | None = None,
+        *,
+        budget: int = 2_000,
+        count: Callable[[str], int] = len,
+    ) -> str:
+        """Return the memories about a question as a block of text for a prompt.
+
+        Each memory is a line: the beginning of its address in brackets, its date, its text. The
+        best come first. A memory that does not fit is left out. The texts are data that anybody
+        may have written: present them to a model as notes, not as instructions.
+
+        Args:
+            question: as for ``recall``.
+            budget: the largest size of the block.
+            count: returns the size of a text: characters by default, or a tokenizer's tokens.
+
+        Raises:
+            RangeError: the budget is below 1.
+            SchemaError: the question has no word.
+        """
+        if budget < 1:
+            raise RangeError("the budget is too small", field="/budget", expected="at least 1")
+        found = self.recall(question, limit=_CITED)
+        short = _short([one.address for one in found])
+        block = ""
+        for one, name in zip(found, short, strict=True):
+            text = " ".join(one.text.split())
+            line = f"[{name}] {one.created_at:%Y-%m-%d} {text}"
+            longer = f"{block}\n{line}" if block else line
+            if count(longer) <= budget:
+                block = longer
+        return block
 
 
-TYPES: Final = ("observation", "decision", "learning", "error", "context", "conversation")
-"""Kinds of memories that MIF 2.0 names; others are allowed."""
-MOST: Final = 100
-"""The most memories of one recall."""
+class Memory:
+    """The memory of an agent about one user.
 
-_CONTENT: Final = 100_000  # characters, the limit of MIF 1.0
-_METADATA: Final = 100_000  # characters of JSON
-_SHOWN: Final = 8_000  # characters of a recalled memory
-_LOOKED_AT: Final = 1_000  # grains for one recall
-_WORDS: Final = 16  # words of a query over sealed grains
-_VERSIONS: Final = 1_000
-_TRIES: Final = 5
-_TYPE: Final = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_KIND: Final = "memory"
+    >>> import omsgrain as og
+    >>> with og.Memory("agent.omsg", user="ada") as memory:
+    ...     address = memory.remember("Ada likes green tea.")
+    ...     memory.recall("tea")[0].text
+    'Ada likes green tea.'
 
+    Any number of processes can use one store. With keys, memories are encrypted under the key of
+    the user.
+    """
 
-def remember(
-    store: og.GrainStore,
-    user_id: str,
-    content: str,
-    *,
-    type: str | None = None,
-    tags: Sequence[str] | None = None,
-    importance: float | None = None,
-    metadata: Mapping[str, Any] | None = None,
-    replaces: str | None = None,
-) -> dict[str, Any]:
-    """Keep a memory; an existing one is not stored twice."""
-    owned = UserGrains(store, user_id)
-    for _ in range(_TRIES):
-        with open_sources(context_of(store), user_id) as snapshot:
-            before = None if replaces is None else head(snapshot, replaces)
-            former = {} if before is None else _former(before.grain, owned)
-            record = _record(content, type, tags, importance, metadata, former)
-            name, text = record["id"], HASH + sha256(content.encode()).hexdigest()
-            there = snapshot.find([name, text], "current")
-        twins = [one for one in there.get(text, ()) if not is_duplicate(one.grain)]
-        if twins and (before is None or before.address == twins[0].address):
-            return values_of(twins[0].grain, owned.get) | {"new": False}
-        built = TABLE.to_grain(_KIND, record, owner=user_id)
-        grain = built.grain
-        if importance is not None:
-            grain = make(grain.to_dict() | {"importance": float(importance)})
-        step = ImportStep(
-            id=name,
-            also=(text,),
-            seen=tuple({one.address for several in there.values() for one in several}),
-            grain=grain,
-            parts=tuple(built.parts),
-            replaces=None if before is None else before.address,
+    __slots__ = ("_embedder", "_owns", "_view", "store", "user")
+
+    def __init__(
+        self,
+        store: og.GrainStore | str | os.PathLike[str],
+        *,
+        user: str,
+        keys: KeyRing | None = None,
+        embed: Embed | None = None,
+    ) -> None:
+        """Open the memory of a user. The store is made if it is missing.
+
+        Args:
+            store: an open store, which stays open when the memory is closed; or where to open
+                one: a path, ":memory:", or the URL of a database in PostgreSQL.
+            user: the ``user_id`` of all that it reads and writes.
+            keys: encrypt the memories; for a path or URL only.
+            embed: a function from a list of texts to a list of vectors. It can have ``model``,
+                the name of the model, and ``dimension``. With it ``recall`` also finds memories
+                by meaning.
+
+        Raises:
+            SchemaError: an argument of another kind.
+            StoreError: as for ``omsgrain.open``.
+        """
+        if not isinstance(user, str) or not user.strip():
+            raise SchemaError("a memory belongs to a user", field="/user", expected="a name")
+        self._owns = not isinstance(store, og.GrainStore)
+        if isinstance(store, og.GrainStore):
+            if keys is not None:
+                expected = "the keys of the open store"
+                raise SchemaError("an open store has its keys", field="/keys", expected=expected)
+            self.store = store
+        else:
+            self.store = og.open(store, keys=keys)
+        self.user = user
+        self._embedder = None if embed is None else Embedder(embed)
+        self._view = MemoryView(self.store, user, embedder=self._embedder)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store, if the memory opened it."""
+        if self._owns:
+            self.store.close()
+
+    def remember(
+        self,
+        text: str,
+        *,
+        type: str | None = None,
+        tags: Sequence[str] | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Store a memory, and return its address. A text that is known is not stored twice.
+
+        Args:
+            text: the memory, at most 100,000 characters.
+            type: "observation" by default; or "decision", "learning", "error", "context",
+                "conversation", or any word.
+            tags: words to find it by.
+            importance: 0 to 1.
+            metadata: more about it, as JSON.
+
+        Raises:
+            RangeError, SchemaError, FormatError: an argument is invalid. Nothing was stored.
+            StoreError: the store is read-only, full or damaged.
+        """
+        about = About(type, tags, importance, metadata)
+        grain, _ = verbs.keep(self.store, self.user, text, about, embedder=self._embedder)
+        return grain.address
+
+    def remember_messages(
+        self, messages: Iterable[Mapping[str, Any]], *, session: str | None = None
+    ) -> list[str]:
+        """Store the messages of a conversation, an Event each, and return their addresses.
+
+        All are stored, or none. ``store.graph.thread(session)`` returns a session in order.
+
+        Args:
+            messages: each with ``role`` and ``content``, which is a text or a list of blocks;
+                optional are ``created_at`` (ms since 1970) and ``model``. The context of the
+                grain keeps the other members of a message.
+            session: the session that they belong to; a new one by default.
+
+        Raises:
+            SchemaError: a message is not of this form.
+            StoreError: the store is read-only, full or damaged.
+        """
+        session = session or str(uuid4())
+        now = int(datetime.now(timezone.utc).timestamp() * 1000)
+        grains = [
+            _event(message, number, now + number, session, self.user)
+            for number, message in enumerate(messages)
+        ]
+        embedder = self._embedder
+        texts = [str(grain.get("content", "")) for grain in grains]
+        vectors = [] if embedder is None else embedder.vectors([text or " " for text in texts])
+        addresses = [a for a in self.store.put_many(grains).addresses if a is not None]
+        if embedder is not None:
+            self.store.vectors.add_many(zip(addresses, vectors, strict=True), model=embedder.model)
+        return addresses
+
+    def recall(
+        self,
+        question: str | None = None,
+        *,
+        limit: int = 5,
+        at: Time | None = None,
+        since: Time | None = None,
+        types: Sequence[str] | None = None,
+    ) -> list[Recalled]:
+        """Find memories: those that match a question, the best first; without one the newest.
+
+        Arguments and errors are those of ``MemoryView.recall``.
+        """
+        return self._view.recall(question, limit=limit, at=at, since=since, types=types)
+
+    def search(self, text: str, *, limit: int = 10) -> Page:
+        """Search the user's grains as ``GrainStore.search`` does, with whole grains as results."""
+        return self._view.search(text, limit=limit)
+
+    def context(
+        self,
+        question: str | None = None,
+        *,
+        budget: int = 2_000,
+        count: Callable[[str], int] = len,
+    ) -> str:
+        """Return the memories about a question as a block of text for a prompt.
+
+        Arguments and errors are those of ``MemoryView.context``.
+        """
+        return self._view.context(question, budget=budget, count=count)
+
+    def as_of(self, time: Time) -> MemoryView:
+        """Return a read-only view of the memory as it was at a time.
+
+        It shows each memory as it was before later updates, and no later memory. No view shows a
+        forgotten or erased memory.
+        """
+        return MemoryView(self.store, self.user, at=time, embedder=self._embedder)
+
+    def update(self, address: str, text: str) -> str:
+        """Replace the text of a memory with a newer version, and return its address.
+
+        The newer version keeps the id, the type and the tags; ``history`` lists both.
+
+        Args:
+            address: the memory, by the address of any version, or by its id.
+            text: the new text.
+
+        Raises:
+            NotFoundError: the user has no such memory, or it has no current version.
+            RangeError: the text is empty or too long.
+            StoreError: the store is read-only, full or damaged.
+        """
+        about = About()
+        grain, _ = verbs.keep(
+            self.store, self.user, text, about, replaces=address, embedder=self._embedder
         )
-        done = import_batch.record(
-            context_of(store),
-            [step],
-            user_id=user_id,
-            since=snapshot.seq,
-            allow_erased=True,  # a forgotten memory may be remembered again
+        return grain.address
+
+    def forget(self, address: str, *, reason: str | None = None) -> None:
+        """Delete a memory with all its versions, and its copies in imported documents.
+
+        Args:
+            address: the memory, by the address of any version, or by its id.
+            reason: for the audit trail.
+
+        Raises:
+            NotFoundError: the user has no such memory.
+            PolicyError: a hold, a retention or a policy refuses. Nothing was deleted.
+        """
+        self.forget_many([address], reason=reason)
+
+    def forget_many(self, addresses: Iterable[str], *, reason: str | None = None) -> None:
+        """Delete several memories as ``forget`` does: all of them, or none."""
+        if isinstance(addresses, str):
+            raise SchemaError("addresses are a list", field="/addresses", found="one text")
+        verbs.forget_many(self.store, self.user, addresses, reason=reason)
+
+    def history(self, address: str) -> list[MemoryVersion]:
+        """Return all versions of a memory, the oldest first.
+
+        Raises:
+            NotFoundError: the user has no such memory.
+        """
+        owned = UserGrains(self.store, self.user)
+        return [
+            MemoryVersion(
+                text=values["content"],
+                address=grain.address,
+                type=values["type"],
+                created_at=_when(grain),
+                current=values["current"],
+                superseded_by=values.get("superseded_by"),
+            )
+            for grain in owned.versions(address)
+            for values in [verbs.whole(self.store, owned, grain)]
+        ]
+
+    def reembed(self) -> int:
+        """Store vectors for the memories that have none of this model; return how many.
+
+        Call it after a change of the model, or to add vectors to an older store.
+
+        Raises:
+            SchemaError: the memory was opened without ``embed``.
+        """
+        if self._embedder is None:
+            raise SchemaError("there is no embed", field="/embed", expected="a function")
+        owned = UserGrains(self.store, self.user)
+        grains = self.store.iter_query(user_id=self.user)
+        texts = (
+            (grain.address, values_of(grain, owned.get)["content"])
+            for grain in grains
+            if owned.has_content(grain)
         )
-        (outcome,) = done.outcomes
-        if outcome.error is not None:
-            raise outcome.error
-        if not outcome.moved:
-            with open_sources(context_of(store), user_id) as snapshot:
-                kept = head(snapshot, name)  # an encrypted grain has another address
-            return values_of(kept.grain, owned.get) | {"new": True}
-    raise StoreError("others change this memory again and again")
+        done = 0
+        while batch := list(islice(texts, BATCH)):
+            done += self._embedder.reembed(self.store, batch)
+        return done
 
 
-def recall(
-    store: og.GrainStore,
-    user_id: str,
-    query: str | None = None,
-    *,
-    limit: int = 10,
-    type: str | None = None,
-    tag: str | None = None,
-    since: str | None = None,
-    until: str | None = None,
+def _when(grain: Grain) -> datetime:
+    return datetime.fromtimestamp(grain["created_at"] / 1000, timezone.utc)
+
+
+def _short(addresses: Sequence[str]) -> list[str]:
+    """Return the beginnings of addresses, long enough to tell them apart."""
+    size = _SHORT
+    while len({address[:size] for address in addresses}) < len(addresses):
+        size += 4
+    return [address[:size] for address in addresses]
+
+
+def _event(
+    message: Mapping[str, Any], number: int, now: int, session: str, user: str
 ) -> dict[str, Any]:
-    """Find memories: those that match words, the best first; without words the newest."""
-    if not 1 <= limit <= MOST:
-        raise RangeError("limit is out of range", field="/limit", expected=f"1 to {MOST}")
-    filters: Filters = {
-        "tag": tag,
-        "created_after": since,
-        "created_before": until,
-        "user_id": user_id,
+    """Return the fields of the Event of a message."""
+    at = f"/messages/{number}"
+    if not isinstance(message, Mapping):
+        raise SchemaError("a message is a mapping", field=at, found=type(message).__name__)
+    role, content = message.get("role"), message.get("content")
+    if not isinstance(role, str) or not role:
+        raise SchemaError("a message has a role", field=f"{at}/role", expected="a text")
+    fields: dict[str, Any] = {
+        "type": "event",
+        "role": role,
+        "created_at": message.get("created_at", now),
+        "session_id": session,
+        "user_id": user,
     }
-    owned = UserGrains(store, user_id)
-    if query is None:
-        grains = _newest(store, filters, limit)
-    else:
-        grains = _best(store, query, filters, limit)
-    said = (values_of(grain, owned.get, most=_SHOWN) for grain in owned.those(grains))
-    wanted = None if type is None else _folded(type)
-    kept = (one for one in said if wanted is None or wanted == _folded(one["type"]))
-    return {"memories": list(islice(kept, limit))}
-
-
-def forget(
-    store: og.GrainStore, user_id: str, id: str, *, reason: str | None = None
-) -> dict[str, Any]:
-    """Delete a memory with all its versions, and its copies in documents; all or nothing.
-
-    An import skips it, unless the import allows erased memories.
-    """
-    owned = UserGrains(store, user_id)
-    versions = owned.versions(id)
-    addresses = [grain.address for grain in versions]
-    more, ids = owned.left_of(versions)
-    gone = [*addresses, *more]
-    ids |= {id_of(grain) for grain in versions}
-    with trimmed(store, user_id, ids, owned.listed(gone)) as beside:
-        store.delete_many(gone, beside=beside, reason=reason, erased="forgotten")
-    return {"id": id_of(versions[-1]), "versions": len(addresses), "forgotten": addresses}
-
-
-def history(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """Return all versions of a memory, whole, the oldest first, each with its state."""
-    owned = UserGrains(store, user_id)
-    versions = owned.versions(id)
-    if len(versions) > _VERSIONS:
-        raise RangeError("the memory has too many versions", expected=f"at most {_VERSIONS}")
-    said = [_whole(store, owned, grain) for grain in versions]
-    return {"id": id_of(versions[-1]), "versions": said}
-
-
-def get(store: og.GrainStore, user_id: str, id: str) -> dict[str, Any]:
-    """Return one memory, whole: the version at an address, or the current one of an id."""
-    with open_sources(context_of(store), user_id) as snapshot:
-        one = found(snapshot, id)[0]
-    return _whole(store, UserGrains(store, user_id), one.grain)
-
-
-def stats(store: og.GrainStore, user_id: str) -> dict[str, Any]:
-    """Return the number of a user's current grains, and the time of the newest."""
-    page = store.query(user_id=user_id, limit=1, count=True)
-    newest = page.results[0].grain["created_at"] if page.results else None
-    return {"grains": page.total, "newest": None if newest is None else time_text(newest)}
-
-
-def _whole(store: og.GrainStore, owned: UserGrains, grain: Grain) -> dict[str, Any]:
-    """Return a memory with its state; its successor is named if it is the user's."""
-    said = values_of(grain, owned.get, state=store.status(grain.address))
-    if "superseded_by" in said and not owned.has(said["superseded_by"]):
-        del said["superseded_by"]
-    return said
-
-
-def _former(grain: Grain, owned: UserGrains) -> dict[str, Any]:
-    """Return what a newer version keeps of a memory."""
-    kind, record = record_of(grain, owned.get, format=TABLE.format) or ("", {})
-    kept = ("id", "memory_type", "tags") if kind == _KIND else ()
-    return {name: record[name] for name in kept if name in record}
-
-
-def _record(
-    content: str,
-    type: str | None,
-    tags: Sequence[str] | None,
-    importance: float | None,
-    metadata: Mapping[str, Any] | None,
-    former: Mapping[str, Any],
-) -> dict[str, Any]:
-    kind = former.get("memory_type", TYPES[0]) if type is None else type
-    if type is not None and not _TYPE.fullmatch(type):
-        expected = "lower-case letters, digits and _"
-        raise SchemaError("not a kind of memory", field="/type", expected=expected)
-    if not content.strip() or len(content) > _CONTENT:
-        expected = f"1 to {_CONTENT} characters"
-        raise RangeError("the content is empty or too long", field="/content", expected=expected)
-    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    record: dict[str, Any] = {"id": former.get("id", str(uuid4())), "content": content}
-    record |= {"created_at": now, "memory_type": kind}
-    if kept := former.get("tags") if tags is None else list(dict.fromkeys(tags)):
-        record["tags"] = kept
-    more = dict(metadata or {})
-    if importance is not None:
-        more["importance"] = importance
+    if isinstance(content, str):
+        fields["content"] = content
+    elif isinstance(content, Sequence) and all(isinstance(one, Mapping) for one in content):
+        texts = (one.get("text") for one in content)
+        fields["content"] = "\n".join(text for text in texts if isinstance(text, str))
+        fields["content_blocks"] = [dict(one) for one in content]
+    elif content is not None:
+        expected = "a text, or a list of blocks"
+        raise SchemaError("a message has a content", field=f"{at}/content", expected=expected)
+    if isinstance(model := message.get("model"), str):
+        fields["model_id"] = model
+    more = {name: value for name, value in message.items() if name not in _MESSAGE}
     if more:
-        record["metadata"] = more
-    try:
-        # Metadata that no document can represent would prevent exports of the whole memory.
-        _core.canonical_json(json.dumps(record, allow_nan=False).encode("ascii"))
-        size = len(json.dumps(more))
-    except (ValueError, TypeError, RecursionError):
-        raise FormatError("metadata is not JSON: an unpaired surrogate, or NaN") from None
-    if size > _METADATA:
-        expected = f"at most {_METADATA} characters of JSON"
-        raise RangeError("metadata is too large", field="/metadata", expected=expected)
-    return record
-
-
-def _folded(type: str) -> str:
-    """Return a type in the form for comparisons: MIF 1.0 writes ``CodeEdit`` for ``code_edit``."""
-    return type.replace("_", "").casefold()
-
-
-def _newest(store: og.GrainStore, filters: Filters, limit: int) -> Iterator[Grain]:
-    """Yield the newest grains, up to a limit; pages are read as needed."""
-    cursor: str | None = None
-    for most in (limit, *[MOST] * (_LOOKED_AT // MOST)):
-        page = store.query(**filters, limit=most, cursor=cursor)
-        yield from (hit.grain for hit in page.results)
-        cursor = page.next_cursor
-        if cursor is None:
-            return
-
-
-def _best(store: og.GrainStore, query: str, filters: Filters, limit: int) -> Iterator[Grain]:
-    """Yield the grains that match words, the best first, up to a limit."""
-    try:
-        seen = 0
-        for most in (limit, _LOOKED_AT):  # all, if the first were not enough
-            hits = store.search(query, limit=most, **filters).results
-            yield from (hit.grain for hit in hits[seen:])
-            seen = len(hits)
-            if seen < most:
-                return
-    except UnsupportedError:  # too many encrypted grains to rank
-        yield from _by_words(store, query, filters)
-
-
-def _by_words(store: og.GrainStore, query: str, filters: Filters) -> Iterator[Grain]:
-    """Yield the grains with words of a query: first those with more and rarer words.
-
-    Sealed grains match whole words only, and each word is a query.
-    """
-    words = list(dict.fromkeys(split(query)))[:_WORDS]
-    if not words:
-        raise SchemaError("no word to look for", field="/query", expected="at least one word")
-    weights: dict[str, float] = {}
-    grains: dict[str, Grain] = {}
-    for word in words:
-        asked: Filters = {**filters, "words": word}
-        hits = store.query(**asked, limit=MOST).results
-        for hit in hits:
-            address = hit.address
-            weights[address] = weights.get(address, 0.0) + 1 / len(hits)
-            grains[address] = hit.grain
-    yield from (grains[address] for address in sorted(grains, key=lambda a: -weights[a]))
+        fields["context"] = more
+    return fields

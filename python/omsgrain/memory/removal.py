@@ -16,7 +16,7 @@ from omsgrain import _core
 from omsgrain.crypto.master_key import load_master
 from omsgrain.errors import SchemaError
 from omsgrain.interchange.kept import trimmed
-from omsgrain.memory.memory import UserGrains
+from omsgrain.memory.record import UserGrains
 from omsgrain.storage import tombstones
 from omsgrain.storage.erasure_queue import WITHIN
 from omsgrain.store.context import check_reason, context_of

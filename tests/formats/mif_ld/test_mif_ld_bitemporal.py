@@ -19,7 +19,7 @@ from omsgrain.formats.mif_ld.temporal import is_known, is_valid
 from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
-from omsgrain.memory.memory import id_of
+from omsgrain.memory.record import id_of
 from support.conversion_pairs import FEWER
 from support.mif_imports import opened
 from support.mif_ld_documents import MEMORIES, MINIMAL, MINIMAL_1X, TIMES, spelled

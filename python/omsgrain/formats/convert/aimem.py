@@ -72,7 +72,7 @@ _KNOWN = frozenset(field.name for field in fields.ENVELOPE)
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
     "chunk": base.shape(
-        model.Memory, fields.RECORDS["chunk"],
+        model.MemoryItem, fields.RECORDS["chunk"],
         {"id": "id", "content": "content", "type": "memory_type", "priority": "zone",
          "pinned": "is_pinned", "created_at": "created_at", "tags": "tags"},
         words={"type": (CHUNK_TYPES.__getitem__, aimem_memory)},
@@ -131,7 +131,7 @@ def _joined(
     references: Mapping[str, Mapping[str, list[str]]],
 ) -> base.SourcedItem:
     item = one.item
-    if not isinstance(item, model.Memory):
+    if not isinstance(item, model.MemoryItem):
         return one
     more: dict[str, Any] = {n: tuple(ids) for n, ids in references.get(item.id, {}).items()}
     if "parent" in more:
@@ -140,8 +140,8 @@ def _joined(
     return base.SourcedItem(replace(item, entities=entities, **more), one.at)
 
 
-def _chunk(record: base.Record, envelope: Mapping[str, Any]) -> model.Memory:
-    item: model.Memory = CLASSES["chunk"].read(record)
+def _chunk(record: base.Record, envelope: Mapping[str, Any]) -> model.MemoryItem:
+    item: model.MemoryItem = CLASSES["chunk"].read(record)
     rest = {name: value for name, value in item.rest.items()
             if name not in ("content_hash", "embedding")}  # fmt: skip
     said = record.get("embedding")
@@ -220,7 +220,7 @@ def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Todo | model.Reminder):
         item = _goal(item)
     made = base.in_utc(getattr(item, "created_at", None))
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         if not 1 <= len(item.content) <= fields.LIMITS.content:
             return None
         tags = tuple(tag for tag in item.tags if 1 <= len(tag) <= fields.TAG)
@@ -250,8 +250,8 @@ def _short(said: model.Embedding | None) -> model.Embedding | None:
     return said if fits and float32(list(said.vector)) is not None else None
 
 
-def _goal(item: model.Todo | model.Reminder) -> model.Memory:
-    known = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
+def _goal(item: model.Todo | model.Reminder) -> model.MemoryItem:
+    known = model.MemoryItem(id=item.id, content=item.content, type="intention", tags=item.tags,
                          created_at=item.created_at)  # fmt: skip
     if isinstance(item, model.Reminder):
         return known
@@ -263,11 +263,11 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
     arrays: dict[str, list[tuple[base.Record, int]]] = {
         name: [] for name in ("chunks", "edges", "entities", "chunk_entities")
     }
-    chunks = {one.item.id for one in content.found if isinstance(one.item, model.Memory)}
+    chunks = {one.item.id for one in content.found if isinstance(one.item, model.MemoryItem)}
     declared: tuple[str, int] | None = None
     known, linked = _Entities(content, producer), set[tuple[str, str]]()
     for item, at in content.found:
-        if isinstance(item, model.Memory):
+        if isinstance(item, model.MemoryItem):
             record = _record(item)
             if item.embedding is not None and item.embedding.model is not None:
                 this = item.embedding.model, len(item.embedding.vector)
@@ -298,14 +298,14 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
     return base.ConvertedDocument(_envelope(content.document, producer, declared), arrays)
 
 
-def _record(item: model.Memory) -> base.Record:
+def _record(item: model.MemoryItem) -> base.Record:
     written = CLASSES["chunk"].write(item)
     record: base.Record = {"id": written.pop("id"), "content": item.content}
     record["content_hash"] = of_bytes(item.content.encode())
     return record | written
 
 
-def _references(item: model.Memory, chunks: set[str]) -> Iterator[base.Record]:
+def _references(item: model.MemoryItem, chunks: set[str]) -> Iterator[base.Record]:
     for name, type_ in _REFERENCES.items():
         value = getattr(item, name)
         for target in (value,) if isinstance(value, str) else value or ():
@@ -327,7 +327,7 @@ class _Entities:
             kind = own(next(iter(one.types), None), OWN_KINDS)
             self._by_name.setdefault((one.name, kind), one.id)
 
-    def links(self, item: model.Memory) -> Iterator[base.Record]:
+    def links(self, item: model.MemoryItem) -> Iterator[base.Record]:
         for mention in item.entities:
             kind = own(mention.type, OWN_KINDS)
             id = mention.of if mention.of in self.ids else self._by_name.get((mention.name, kind))

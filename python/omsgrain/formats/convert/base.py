@@ -505,7 +505,7 @@ def priority_of(importance: float | None) -> str | None:
     return next((name for least, name in _BANDS if importance >= least), "standard")
 
 
-def importance_of(item: model.Memory) -> float | None:
+def importance_of(item: model.MemoryItem) -> float | None:
     """Return the importance of a memory, or one in the band of its priority."""
     if item.importance is not None or item.priority is None:
         return item.importance

@@ -98,7 +98,7 @@ def _without(
     held: Sequence[LocatedItem], items: Iterable[Renamed], losses: list[Loss]
 ) -> Iterator[Renamed]:
     for one, (item, kept) in zip(held, items, strict=True):
-        if isinstance(item, model.Memory | model.Todo) and item.embedding is not None:
+        if isinstance(item, model.MemoryItem | model.Todo) and item.embedding is not None:
             said = _member(one, "embedding")
             losses.append(Loss(_name(one), said, base.NOT_ASKED))
             item = replace(item, embedding=None)
@@ -143,7 +143,7 @@ def _losses(
         kinds = {} if own is None else own.classes
         shape = next((each for each in kinds.values() if each.cls is type(item)), None)
         seen = set()
-        if one.format == NATIVE and isinstance(item, model.Memory) and not item.content:
+        if one.format == NATIVE and isinstance(item, model.MemoryItem) and not item.content:
             seen.add("content")
             yield Loss(_name(one), "content", NO_TEXT)
         if back is not None and not kept:
@@ -171,7 +171,7 @@ def _again(
     mentioned: set[tuple[str, str | None]] = set()
     for item, _ in to.hub.read(records, written.envelope).found:
         found.setdefault(_key(item), []).append(item)
-        if isinstance(item, model.Memory):
+        if isinstance(item, model.MemoryItem):
             mentioned.update((item.id, mention.of) for mention in item.entities)
     for same in found.values():
         same.reverse()
@@ -183,7 +183,7 @@ def _again(
         if isinstance(item, model.Relation) and (item.source, item.target) in mentioned:
             # A link holds nothing else.
             return model.Relation(source=item.source, target=item.target, type=item.type)
-        for cls in (model.Todo, model.Memory):
+        for cls in (model.Todo, model.MemoryItem):
             # A format without this kind of record writes the nearest kind.
             if isinstance(item, model.Todo | model.Reminder) and found.get((cls, item.id)):
                 return found[(cls, item.id)].pop()
@@ -228,7 +228,7 @@ def _member(one: LocatedItem, name: str) -> str:
 
 
 _KINDS: Final[dict[type[model.Item], model.Kind]] = {
-    model.Memory: "memory",
+    model.MemoryItem: "memory",
     model.Todo: "todo",
     model.Project: "project",
     model.Reminder: "reminder",
@@ -236,7 +236,7 @@ _KINDS: Final[dict[type[model.Item], model.Kind]] = {
     model.Relation: "relation",
 }
 _REFERENCES: Final[dict[type[model.Item], dict[str, model.Kind]]] = {
-    model.Memory: {"parent": "memory", "related": "memory", "related_todos": "todo"},
+    model.MemoryItem: {"parent": "memory", "related": "memory", "related_todos": "todo"},
     model.Todo: {"project": "project", "parent": "todo", "subtasks": "todo",
                  "blocked_by": "todo", "related": "memory"},
 }  # fmt: skip
@@ -279,7 +279,7 @@ def _renamed(one: LocatedItem, id: str, names: base.DocumentIds) -> Renamed:
             more[name] = names.of(of, value)
         elif value:
             more[name] = tuple(names.of(of, each) for each in value)
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         more["entities"] = tuple(
             replace(each, of=None if each.of is None else names.of("entity", each.of))
             for each in item.entities
@@ -290,7 +290,7 @@ def _renamed(one: LocatedItem, id: str, names: base.DocumentIds) -> Renamed:
     external = getattr(item, "external", None)
     if names.format.external == "id" and external == id:
         more["external"] = None  # the id itself now
-    elif names.format.external == "member" and isinstance(item, model.Memory | model.Todo):
+    elif names.format.external == "member" and isinstance(item, model.MemoryItem | model.Todo):
         if one.format != NATIVE and external is None and not _returns(one, id, names, None):
             external = more["external"] = item.id
     kept = one.format == NATIVE or _returns(one, id, names, more.get("external", external))

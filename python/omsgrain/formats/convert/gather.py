@@ -37,7 +37,7 @@ _TYPES: Final = {
 _PRIORITIES: Final = {"hot": "critical", "warm": "important", "cold": "standard"}
 
 
-def item(grain: Grain, format: Format, owner: str | None) -> model.Memory:
+def item(grain: Grain, format: Format, owner: str | None) -> model.MemoryItem:
     content, used = text_of(grain, owner, format.said_by_type)
     plain = PLAIN - {"namespace"}
     rest = {name: grain[name] for name in grain if name not in used and name not in plain}
@@ -52,7 +52,7 @@ def item(grain: Grain, format: Format, owner: str | None) -> model.Memory:
     if _locked(grain):
         given["pinned"] = True
         rest.pop("invalidation_policy")
-    return model.Memory(
+    return model.MemoryItem(
         id=of_address(grain.address),
         content=content,
         type=_type(grain),
@@ -136,7 +136,11 @@ class Heap:
             address = records[at].address if at >= 0 else ""
             rest = {name: value for name, value in item.rest.items() if name != _CARRIED}
             item = replace(item, rest=rest)
-            if isinstance(item, model.Memory) and item.embedding is None and address in vectors:
+            if (
+                isinstance(item, model.MemoryItem)
+                and item.embedding is None
+                and address in vectors
+            ):
                 vector = vectors[address]
                 item = replace(item, embedding=vector_of(vector.data, vector.model))
             held.append(LocatedItem(item, format, address))

@@ -86,7 +86,7 @@ _PROJECT = base.shape(
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
     "memory": base.shape(
-        model.Memory, check.SHAPES["memory"],
+        model.MemoryItem, check.SHAPES["memory"],
         {"id": "id", "content": "content", "type": "type", "importance": "importance",
          "created_at": "created_at", "updated_at": "updated_at", "accessed_at": "accessed_at",
          "access_count": "access_count", "decay_rate": "decay_rate", "tags": "tags",
@@ -165,7 +165,9 @@ def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]
     return base.Content(_document(envelope), [*own, *found])
 
 
-def _memory(record: base.Record, entities: Mapping[tuple[str, str | None], str]) -> model.Memory:
+def _memory(
+    record: base.Record, entities: Mapping[tuple[str, str | None], str]
+) -> model.MemoryItem:
     relations, more = record.get("relations"), {}
     if isinstance(relations, dict):
         more = {"related": relations.get("related_memories") or [],
@@ -174,7 +176,7 @@ def _memory(record: base.Record, entities: Mapping[tuple[str, str | None], str])
             more = {}
     bare = record if relations is not None else {k: v for k, v in record.items()
                                                  if k != "relations"}  # fmt: skip
-    item: model.Memory = CLASSES["memory"].read(
+    item: model.MemoryItem = CLASSES["memory"].read(
         bare, **{name: tuple(value) for name, value in more.items()}
     )
     rest = dict(item.rest)
@@ -287,7 +289,7 @@ _GRAPH: Final[dict[str, type]] = {
 def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Reminder):
         item = _task(item)
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         times = base.converted(item, base.rfc3339, "updated_at", "accessed_at")
         made = base.rfc3339(item.created_at) or times["updated_at"] or base.rfc3339(0)
         mentions = tuple(
@@ -345,7 +347,7 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
         if isinstance(item, model.Project):
             continue
         record = CLASSES[_KINDS[type(item)]].write(item)
-        if isinstance(item, model.Memory) and (item.related or item.related_todos):
+        if isinstance(item, model.MemoryItem) and (item.related or item.related_todos):
             related = {"related_memories": list(item.related),
                        "related_todos": list(item.related_todos)}  # fmt: skip
             record["relations"] = {name: ids for name, ids in related.items() if ids}

@@ -40,7 +40,7 @@ _COMMENT = base.shape(
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
     "memory": base.shape(
-        model.Memory, SHAPES["memory"],
+        model.MemoryItem, SHAPES["memory"],
         {"id": "id", "content": "content", "type": "memory_type", "created_at": "created_at",
          "updated_at": "updated_at", "tags": "tags", "entities": "entities",
          "metadata": "metadata", "embedding": "embeddings", "origin": "source",
@@ -136,7 +136,7 @@ def _item(
     extensions: Mapping[str, Mapping[str, Any]],
 ) -> model.Item:
     item: Any = CLASSES[kind].read(record)
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         more = extensions.get(item.id, {})
         known: dict[str, Any] = {attribute: more.get(name) for name, attribute in _KNOWN.items()}
         priority = base.priority_of(known["importance"])
@@ -150,7 +150,7 @@ def _item(
     return item
 
 
-def _agent(item: model.Memory) -> model.Memory:
+def _agent(item: model.MemoryItem) -> model.MemoryItem:
     """Read the agent's name from ``agent``, where the reference implementation has it."""
     origin = item.origin
     spelled = None if origin is None else origin.rest.get("agent")
@@ -267,7 +267,7 @@ _GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "epis
 
 
 def adapt(item: model.Item) -> model.Item | None:
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         made = item.created_at or item.updated_at
         return replace(
             item,
@@ -322,7 +322,7 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
         kind = _KINDS[type(item)]
         record = CLASSES[kind].write(item)
         arrays.setdefault(_POINTERS[kind], []).append((record, at))
-        if isinstance(item, model.Memory):
+        if isinstance(item, model.MemoryItem):
             known = {name: getattr(item, attribute) for name, attribute in _KNOWN.items()}
             if known := {name: value for name, value in known.items() if value is not None}:
                 more[item.id] = known

@@ -52,7 +52,7 @@ _RELATES: Final = {own: name for name, own in _RELATED.items()} | {"created": "C
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
     "memory": base.ClassShape(
-        model.Memory,
+        model.MemoryItem,
         tuple(
             base.Attribute(name, member, (str,))
             for name, member in {
@@ -153,7 +153,7 @@ def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]
     return base.Content(_document(envelope), found)
 
 
-def _memory(record: base.Record) -> tuple[model.Memory, list[model.Relation]]:
+def _memory(record: base.Record) -> tuple[model.MemoryItem, list[model.Relation]]:
     rest = dict(_rest(record))
     given: dict[str, Any] = {"updated_at": text_of(record, "modified")}
     kind, namespace = _type(record)
@@ -166,7 +166,7 @@ def _memory(record: base.Record) -> tuple[model.Memory, list[model.Relation]]:
     known = {"@type", "accessCount", "lastAccessed"}
     rest |= {f"temporal/{name}": one for name, one in temporal.items() if name not in known}
     parent, related, relations = _relationships(record, rest)
-    memory = model.Memory(
+    memory = model.MemoryItem(
         id=record["@id"],
         content=record["content"],
         type=kind,
@@ -310,9 +310,9 @@ def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[base.Record]]) -
 
 def adapt(item: model.Item) -> model.Item | None:
     if isinstance(item, model.Todo | model.Reminder):
-        item = model.Memory(id=item.id, content=item.content, type="intention", tags=item.tags,
+        item = model.MemoryItem(id=item.id, content=item.content, type="intention", tags=item.tags,
                             created_at=item.created_at)  # fmt: skip
-    if isinstance(item, model.Memory):
+    if isinstance(item, model.MemoryItem):
         if not item.content:
             return None
         times = base.converted(item, base.date_time, "updated_at", "accessed_at")
@@ -332,7 +332,7 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
     written: list[tuple[base.Record, int]] = []
     by_id: dict[str, base.Record] = {}
     for item, at in content.found:
-        if isinstance(item, model.Memory):
+        if isinstance(item, model.MemoryItem):
             record = _record(item, shape)
             written.append((record, at))
             by_id.setdefault(item.id, record)
@@ -350,7 +350,7 @@ def write(content: base.Content, options: base.BuildOptions) -> base.ConvertedDo
     )
 
 
-def _record(item: model.Memory, shape: Shape) -> base.Record:
+def _record(item: model.MemoryItem, shape: Shape) -> base.Record:
     own = base_of(item.type)
     cls, kind = ("Concept", "conceptType") if shape == "1.x" else ("Memory", "memoryType")
     record: base.Record = {"@context": CONTEXT, "@type": cls, "@id": item.id, kind: own,
@@ -398,7 +398,7 @@ def _mention(one: model.Mention) -> base.Record:
     return record | {"name": one.name}
 
 
-def _provenance(item: model.Memory) -> base.Record:
+def _provenance(item: model.MemoryItem) -> base.Record:
     origin = item.origin
     record: base.Record = {}
     if origin is not None and origin.type:
