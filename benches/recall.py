@@ -17,7 +17,7 @@ import omsgrain as og
 from benches import peer
 from benches.bm25_peer import Index
 from benches.measure import Case, Plan, Row, check, timed
-from omsgrain.memory import memory
+from omsgrain.memory import verbs
 
 USER = "ada"
 LIMIT = 10
@@ -68,7 +68,7 @@ def by_words(plan: Plan) -> Case:
     index = Index(said)
 
     def ours(question: str) -> list[str]:
-        found = memory.recall(store, USER, question, limit=LIMIT)["memories"]
+        found = verbs.recall(store, USER, question, limit=LIMIT)["memories"]
         return [one["content"] for one in found]
 
     def theirs(question: str) -> list[str]:
@@ -106,7 +106,7 @@ def by_words_and_vectors(plan: Plan) -> Case:
 def _stored(plan: Plan, said: list[str]) -> tuple[og.GrainStore, list[str]]:
     """A store of memories, and their addresses."""
     store = og.open(plan.directory / "memory.omsg")
-    kept = [memory.remember(store, USER, text) for text in said]
+    kept = [verbs.remember(store, USER, text) for text in said]
     check(all(one["new"] for one in kept), "all are new")
     return store, [one["content_address"] for one in kept]
 
