@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import StdioServerParameters
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from support.mcp_agents import ADA, agent, parameters
+from support.mcp_agents import ADA, agent, environment, parameters, started
 from support.shell import USAGE, Shell, exit_code
 
 HEX = "5a" * 32
@@ -202,7 +204,7 @@ def test_readonly_changes_nothing(path: Path, tmp_path: Path) -> None:
         address = store.put(og.Event(content="a lynx", user_id=ADA, created_at=1))
     with agent(path, "--readonly", "--root", tmp_path) as ada:
         names = [tool.name for tool in ada.ask("list_tools").tools]
-        assert names == ["recall", "history", "export_memories", "export_memory"]
+        assert names == ["recall", "context", "history", "export_memories", "export_memory"]
         assert ada.do("recall", query="lynx")["memories"][0]["id"] == address
         for tool, given in (
             ("remember", {"content": "x"}),
@@ -268,3 +270,32 @@ def test_it_does_not_start_without_a_store_or_a_user(
     code, error = shell.error("mcp", path, "--user", ADA)
     assert error["code"] == "ERR_UNSUPPORTED"
     assert "'mcp'" in error["expected"]
+
+
+def test_without_arguments_it_serves_a_store_of_the_user(tmp_path: Path) -> None:
+    home = {name: str(tmp_path) for name in ("XDG_DATA_HOME", "HOME", "LOCALAPPDATA")}
+    how = StdioServerParameters(
+        command=sys.executable, args=["-m", "omsgrain", "mcp"], env=environment() | home
+    )
+    for text in ("The lynx naps", "The lynx wakes"):  # the second one finds the store there
+        with started(how) as one:
+            assert one.do("remember", content=text)["new"]
+    (store,) = tmp_path.rglob("memory.omsg")
+    with og.open(store, readonly=True) as kept:
+        assert {grain["user_id"] for grain in kept} == {"me"}
+        assert len(kept) == 2
+    if os.name == "posix":
+        assert store.parent.stat().st_mode & 0o077 == 0
+
+
+def test_the_store_of_the_environment_is_served(path: Path) -> None:
+    """Not the user's own, and only if it exists."""
+    how = [sys.executable, "-m", "omsgrain", "mcp", "--user", ADA]
+    for store, status in (
+        (path, 0),
+        (path.with_name("none.omsg"), exit_code("ERR_STORE")),
+    ):
+        done = subprocess.run(
+            how, input=b"", env=environment() | {"OMSGRAIN_STORE": str(store)}, capture_output=True
+        )
+        assert done.returncode == status, done.stderr

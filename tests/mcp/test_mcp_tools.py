@@ -41,9 +41,9 @@ IMPORT_MEMORY = {
     },
     "required": ["data"],
 }
-READING = ["recall", "history", "export_memories", "export_memory"]
-ALL = ["remember", "recall", "forget", "history", "export_memories", "import_memories"]
-ALL += ["export_memory", "import_memory"]
+READING = ["recall", "context", "history", "export_memory"]  # export_memories can write a file
+ALL = ["remember", "recall", "context", "update", "forget", "history"]
+ALL += ["export_memories", "import_memories", "export_memory", "import_memory"]
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +78,23 @@ def test_tools_are_listed_with_their_schemas(ada: Agent) -> None:
     reading = [name for name, tool in tools.items() if tool.annotations.read_only_hint]
     assert reading == READING
     assert tools["forget"].annotations.destructive_hint
+    for name in ("remember", "recall", "context", "update", "forget", "history"):
+        assert tools[name].output_schema["type"] == "object"
+
+
+def test_update_and_context(ada: Agent) -> None:
+    old = ada.do("remember", content="The tapir sleeps in stall 2", type="context")
+    new = ada.do("update", id=old["id"], content="The tapir sleeps in stall 9")
+    assert (new["id"], new["type"]) == (old["id"], "context")
+    block = ada.do("context", question="tapir stall", budget=200)["context"]
+    assert block == ada.text("context", question="tapir stall", budget=200)
+    assert block.endswith("The tapir sleeps in stall 9")
+    assert block.startswith(f"[{new['content_address'][:8]}]")
+    assert ada.do("context", question="tapir", budget=5) == {"context": ""}
+    before = ada.do("recall", query="tapir", at="2020-01-01T00:00:00Z")
+    assert before == {"memories": []}
+    assert ada.error("update", id=NOBODY, content="nothing")["code"] == "ERR_NOT_FOUND"
+    assert ada.error("context", question="tapir", budget=0)["field"] == "/budget"
 
 
 def test_remembered_memories_are_recalled(ada: Agent) -> None:

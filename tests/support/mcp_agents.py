@@ -92,10 +92,17 @@ class Agent:
 @contextmanager
 def agent(path: Path, *options: object, user: str = ADA) -> Iterator[Agent]:
     """Start a server for a store, and a client of it."""
+    with started(parameters(path, *options, user=user)) as one:
+        yield one
+
+
+@contextmanager
+def started(how: StdioServerParameters) -> Iterator[Agent]:
+    """Start a server, and a client of it."""
     with ExitStack() as stack:
         log = stack.enter_context(TemporaryFile("w+"))
         portal = stack.enter_context(start_blocking_portal())
-        server = stdio_client(parameters(path, *options, user=user), errlog=log)
+        server = stdio_client(how, errlog=log)
         client = stack.enter_context(
             portal.wrap_async_context_manager(Client(server, mode="auto"))
         )
@@ -105,9 +112,13 @@ def agent(path: Path, *options: object, user: str = ADA) -> Iterator[Agent]:
 def parameters(path: Path, *options: object, user: str = ADA) -> StdioServerParameters:
     """How the server is started."""
     args = ["-m", "omsgrain", "mcp", str(path), "--user", user, *map(str, options)]
+    return StdioServerParameters(command=sys.executable, args=args, env=environment())
+
+
+def environment() -> dict[str, str]:
+    """The environment of a server: what it needs of the test's own."""
     names = ("PYTHONPATH", "OMSGRAIN_KEYS", "OMSGRAIN_MASTER")
-    env = {name: os.environ[name] for name in names if name in os.environ}
-    return StdioServerParameters(command=sys.executable, args=args, env=env)
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def text_of(answer: CallToolResult) -> str:

@@ -69,7 +69,11 @@ class Manual(click.Command):
         expected = [one for one in self.params if isinstance(one, click.Argument)]
         if store and expected and expected[0].name == "store" and not ctx.resilient_parsing:
             found, _, _ = self.make_parser(ctx).parse_args(list(args))
-            needed = [one.name for one in expected if one.nargs == 1 and one.required]
+            needed = [
+                one.name
+                for one in expected
+                if one.nargs == 1 and (one.required or one is expected[0])
+            ]
             if not all(isinstance(found.get(name), str) for name in needed):
                 args = [store, *args]
         return super().parse_args(ctx, args)

@@ -38,6 +38,7 @@ from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.mcp.service import Json, McpService, answer, refuse
 from omsgrain.memory import verbs
+from omsgrain.memory.memory import MemoryView
 from omsgrain.memory.verbs import MOST, TYPES
 
 Kind = Literal["string", "boolean", "integer", "number", "strings", "object", "document"]
@@ -319,6 +320,19 @@ def _value(service: McpService, uri: str) -> Json:
     raise NotFoundError("no such resource")
 
 
+def update(service: McpService, given: dict[str, Any]) -> CallToolResult:
+    """Store a newer version of a memory."""
+    id, content = given["id"], given["content"]
+    return answer(verbs.remember(service.store, service.user, content, replaces=id))
+
+
+def context(service: McpService, given: dict[str, Any]) -> CallToolResult:
+    """Return the memories about a question as a block of text that fits a budget."""
+    view = MemoryView(service.store, service.user, at=given["at"])
+    block = view.context(given["question"], budget=given["budget"])
+    return answer({"context": block}, block)
+
+
 Handler = Callable[[McpService, dict[str, Any]], CallToolResult]
 
 
@@ -336,7 +350,9 @@ class ToolText:
     handler: Handler  # its function, run in a thread
     writes: bool = False  # whether it changes the store
     destroys: bool = False  # whether it deletes something
+    files: bool = False  # whether it can write a file
     large: bool = False  # whether it may take much memory
+    output: Json | None = None  # the JSON Schema of its answer
     closed: bool = True  # whether its schema excludes other arguments
 
     def tool(self) -> Tool:
@@ -345,8 +361,9 @@ class ToolText:
             title=self.title,
             description=self.says,
             input_schema=schema(self.arguments, closed=self.closed),
+            output_schema=self.output,
             annotations=ToolAnnotations(
-                read_only_hint=not self.writes,
+                read_only_hint=not (self.writes or self.files),
                 destructive_hint=self.destroys,
                 open_world_hint=False,
             ),
@@ -377,6 +394,13 @@ _RECALL: Final = (
     ToolArgument("tag", says="Only with this tag."),
     ToolArgument("since", says="Only at this time or later.", format="date-time"),
     ToolArgument("until", says="Only before this time.", format="date-time"),
+    ToolArgument("at", says="Only what was known at this time.", format="date-time"),
+)
+_UPDATE: Final = (_ID, ToolArgument.text("content", "The new text of the memory."))
+_CONTEXT: Final = (
+    ToolArgument("question", says="What the memories should be about; without it, the newest."),
+    ToolArgument("budget", "integer", "The most characters.", default=2_000, low=1, high=100_000),
+    ToolArgument("at", says="Only what was known at this time.", format="date-time"),
 )
 _FORGET: Final = (
     _ID,
@@ -418,6 +442,36 @@ _IMPORT_2: Final = (
     ),
 )
 
+_TEXT: Final[Json] = {"type": "string"}
+_VALUES: Final[Json] = {
+    "type": "object",
+    "properties": {
+        "id": _TEXT,
+        "kind": _TEXT,
+        "type": _TEXT,
+        "content": _TEXT,
+        "cut": {"type": "boolean", "description": "The content is only its beginning."},
+        "tags": {"type": "array", "items": _TEXT},
+        "importance": {"type": "number"},
+        "metadata": {"type": "object"},
+        "created_at": _TEXT,
+        "content_address": _TEXT,
+        "current": {"type": "boolean"},
+        "superseded_by": _TEXT,
+        "verification_status": _TEXT,
+        "new": {"type": "boolean", "description": "False: the memory was there already."},
+    },
+    "required": ["id", "kind", "type", "content", "created_at", "content_address"],
+}
+"""A memory in an answer."""
+
+
+def _output(**properties: Json) -> Json:
+    return {"type": "object", "properties": properties, "required": [*properties]}
+
+
+_SEVERAL: Final[Json] = {"type": "array", "items": _VALUES}
+
 TOOLS: Final[dict[str, ToolText]] = {
     one.name: one
     for one in (
@@ -429,6 +483,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             _REMEMBER,
             _of_memory(verbs.remember),
             writes=True,
+            output=_VALUES,
         ),
         ToolText(
             "recall",
@@ -436,6 +491,24 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Find memories by words, the best first; or list the newest.",
             _RECALL,
             _of_memory(verbs.recall),
+            output=_output(memories=_SEVERAL),
+        ),
+        ToolText(
+            "context",
+            "Context",
+            "Return memories about a question as one text that fits a budget, the best first.",
+            _CONTEXT,
+            context,
+            output=_output(context=_TEXT),
+        ),
+        ToolText(
+            "update",
+            "Update",
+            "Replace the text of a memory. Its id, kind, tags and history stay.",
+            _UPDATE,
+            update,
+            writes=True,
+            output=_VALUES,
         ),
         ToolText(
             "forget",
@@ -446,6 +519,9 @@ TOOLS: Final[dict[str, ToolText]] = {
             _of_memory(verbs.forget),
             writes=True,
             destroys=True,
+            output=_output(
+                id=_TEXT, versions={"type": "integer"}, forgotten={"type": "array", "items": _TEXT}
+            ),
         ),
         ToolText(
             "history",
@@ -453,6 +529,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Return all versions of a memory, whole, the oldest first.",
             (_ID,),
             _of_memory(verbs.history),
+            output=_output(id=_TEXT, versions=_SEVERAL),
         ),
         ToolText(
             "export_memories",
@@ -460,6 +537,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Export user memories as MIF JSON",
             _EXPORT_2,
             export_memories,
+            files=True,
             large=True,
         ),
         ToolText(

@@ -159,9 +159,15 @@ def recall(
     tag: str | None = None,
     since: str | None = None,
     until: str | None = None,
+    at: str | None = None,
 ) -> dict[str, Any]:
     """Find memories: those that match words, the best first; without words the newest."""
-    asked: Filters = {"tag": tag, "created_after": since, "created_before": until}
+    asked: Filters = {
+        "tag": tag,
+        "created_after": since,
+        "created_before": until,
+        "known_at": at,
+    }
     found = matches(
         store, user_id, query, limit=limit, types=None if type is None else [type], filters=asked
     )
