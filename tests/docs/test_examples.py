@@ -189,6 +189,21 @@ def test_a_foreign_mg(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert foreign.main([str(tmp_path / "none.mg")]) == exit_code("ERR_NOT_FOUND")
 
 
+def test_an_agent_finds_when_a_belief_changed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    example = load("belief_change")
+    found = example.main(tmp_path / "agent.omsg")
+    assert found is not None
+    assert found.day == "Wednesday"
+    assert (found.before[-7:], found.after[-7:]) == ("gate 4.", "gate 9.")
+    said = capsys.readouterr().out
+    assert "corrected: The parcels for ada wait at gate 4." in said
+    assert "versions: 3" in said
+    with og.Memory(tmp_path / "agent.omsg", user="ada") as memory:  # it survived its process
+        assert memory.recall("parcels")[0].text.endswith("gate 4.")
+
+
 def test_each_example_is_listed_and_short() -> None:
     listed = {row[0] for row in table(EXAMPLES / "README.md", "file", "what it is")}
     assert listed == {file.name for file in EXAMPLES.iterdir()} - {"README.md", "__pycache__"}
