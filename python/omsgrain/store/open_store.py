@@ -143,21 +143,21 @@ def restore(
     keys: KeyRing | None = None,
     tombstones_from: Where | None = None,
 ) -> None:
-    """Make a store at a new path from a backup, once all of the backup was checked.
+    """Check a backup completely, and make a store at a new path from it.
 
-    What was erased after the backup was made comes back with it, unless the store that lived on
-    says what that was. What was sealed stays unreadable anyway, since keys are in no backup.
+    Grains that were erased after the backup come back, unless you name the store that continued.
+    Encrypted grains of a destroyed key stay unreadable, since no backup contains keys.
 
     Args:
-        backup: the directory of a backup, or of any store; it stays as it is.
-        path: where the store shall be; there must be nothing yet.
+        backup: the directory of a backup, or of any store; it does not change.
+        path: where to make the store; nothing may exist there.
         actor: who restores, for the audit trail of the new store.
-        keys: the keys of sealed grains, so that these can be looked into, too.
-        tombstones_from: the store that lived on, or a later backup: what its tombstones stand for
-            is erased before anybody reads the new store.
+        keys: the keys of encrypted grains.
+        tombstones_from: the store that continued, or a later backup. The grains of its tombstones
+            are erased before anyone can read the new store.
 
     Raises:
-        StoreError: the backup is damaged, or there is something at the path, or it cannot be
+        StoreError: the backup is damaged, something exists at the path, or the path cannot be
             written. Nothing was made.
         UnsupportedError: the backup or the path is a database.
     """
