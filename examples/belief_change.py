@@ -4,8 +4,8 @@
     python examples/belief_change.py agent.omsg
 
 No model is behind it: it follows a script, and the best memory is its answer. Each day opens the
-memory again, as a new process would. On Wednesday somebody tells it a wrong gate. Later it asks the
-memory of each day the same question, and finds the day on which the answer changed.
+memory again, as a new process would. On Wednesday somebody tells it a wrong gate. Later it asks
+the memory of each day the same question, and finds the day on which the answer changed.
 """
 
 from __future__ import annotations
