@@ -135,14 +135,15 @@ class TermReader(Reader):
         assert found is not None, "the caller looked"
         bucket, part = found
         last = self._last_bucket
-        if last is not None and last[:2] == (bucket, which):
-            places = last[2].get(part, [])
+        walked = last is not None and last[:2] == (bucket, which)
+        if last is not None and walked:
+            places = last[2].get(key[1:], [])
         else:
             places = sorted(self._places_with(bucket, part, which))
         for place in reversed(places) if newest else places:
             if after is None or (place < after if newest else place > after):
                 # Others may have the same first bytes.
-                if self._print_of(int.from_bytes(place[12:], "big")) == key[1:]:
+                if walked or self._print_of(int.from_bytes(place[12:], "big")) == key[1:]:
                     yield place
 
     def _places_with(self, bucket: bytes, part: bytes, which: Which) -> Iterator[bytes]:
@@ -167,21 +168,18 @@ class TermReader(Reader):
     def _print_keys(self, buckets: Iterator[bytes], which: Which) -> Iterator[bytes]:
         """Iterate over the fingerprints of some buckets, in order."""
         for bucket in buckets:
-            seqs = (
-                int.from_bytes(place[12:], "big")
-                for places in self._bucket(bucket, which).values()
-                for place in places
-            )
-            prints = {found for seq in seqs if (found := self._print_of(seq)) is not None}
+            prints = self._bucket(bucket, which)
             yield from (FINGERPRINTS + found for found in sorted(prints))
 
     def _bucket(self, bucket: bytes, which: Which) -> dict[bytes, list[bytes]]:
-        """Return the places of a bucket by the part of the fingerprint that they have."""
-        parts: dict[bytes, list[bytes]] = {}
+        """Return the places of a bucket by fingerprint, for a walk over all."""
+        prints: dict[bytes, list[bytes]] = {}
         for place in self.places(bucket, None, False, which):
-            parts.setdefault(place[6:12], []).append(place)
-        self._last_bucket = bucket, which, parts
-        return parts
+            found = self._print_of(int.from_bytes(place[12:], "big"))
+            if found is not None:
+                prints.setdefault(found, []).append(place)
+        self._last_bucket = bucket, which, prints
+        return prints
 
     def _print_of(self, seq: int) -> bytes | None:
         blob = self.blob_at(seq)
