@@ -33,7 +33,7 @@ SHARED = "fleet"
 TIME = 1_700_000_000_000
 _STRANGERS = 50
 """One robot in so many meets the hub only after it has worked for a while, and may have erased."""
-_CALLS = ("hello", "tombstones", "changes", "ranges", "listing", "missing", "get", "put")
+_CALLS = ("hello", "tombstones", "changes", "reconcile", "missing", "get", "put")
 
 
 class Lost(Exception):

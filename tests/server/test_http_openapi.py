@@ -26,12 +26,11 @@ from omsgrain.server.errors import (
 from omsgrain.server.routes import ROUTES, document
 from omsgrain.server.service import ServerOptions
 from omsgrain.sync import protocol
-from omsgrain.sync.peer import START, Batch, Hello
+from omsgrain.sync.peer import FRAME, START, Batch, Hello
 from omsgrain.sync.protocol import (
     Changes,
     Get,
-    Missing,
-    Ranges,
+    Reconcile,
 )
 from support.http_server import ALL, BLOB, BUNDLE, GRACE, LINES, Site, bundle, chunk, lamp, site
 from support.http_status_table import LIMIT, ROWS, Row
@@ -152,9 +151,8 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         "greet": Hello(),
         "share": (),
         "changes": Changes(START, Hello(), 1),
-        "ranges": Ranges("grains", ("",), Hello()),
-        "listing": Ranges("grains", ("",), Hello()),
-        "lacking": Missing("grains", ()),
+        "reconcile": Reconcile("grains", b"", Hello(), True, FRAME),
+        "lacking": (),
         "give": Get("grains", (), Hello()),
         "take": Batch(b""),
     }

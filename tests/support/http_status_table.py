@@ -12,13 +12,12 @@ from typing import Any
 from omsgrain import _core
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.sync import protocol
-from omsgrain.sync.peer import ITEMS, START, Batch, GrainState, Hello, Position, SyncItem
+from omsgrain.sync.peer import FRAME, ITEMS, START, Batch, GrainState, Hello, Position
 from omsgrain.sync.protocol import (
     MEDIA,
     Changes,
     Get,
-    Missing,
-    Ranges,
+    Reconcile,
 )
 from support.http_server import BLOB, BUNDLE, GRACE, LINES, bundle, by_lines, chunk, lamp
 
@@ -271,11 +270,10 @@ BOMB = _core.pack_frame(1, bytes(8 << 20))
 KEY = b"k" * 32
 EMPTY = b"\x92\xc4\x00\xc0"  # Hello() as a value
 SHORT = b"\0\0\0\x0a" + bytes(14)  # a grain of zeros, and the end mark
-MANY = (SyncItem(KEY),) * (ITEMS + 1)
 
 
-def ranges(*prefixes: str, hello: Hello = Hello()) -> bytes:  # noqa: B008  # it is frozen
-    return protocol.pack(Ranges("grains", prefixes, hello))
+def compared(message: bytes, hello: Hello = Hello(), limit: int = FRAME) -> bytes:  # noqa: B008
+    return protocol.pack(Reconcile("grains", message, hello, False, limit))
 
 
 def taken(**more: Any) -> bytes:
@@ -288,7 +286,6 @@ DENIED: list[tuple[str, str, str | None, int, str]] = [
     ("taking as a reader", "take", "reader", 403, "missing_scope"),
     ("giving to a writer", "give", "writer", 403, "missing_scope"),
     ("changes for a writer", "changes", "writer", 403, "missing_scope"),
-    ("a listing for a writer", "listing", "writer", 403, "missing_scope"),
 ]
 MESSAGES: list[tuple[str, str, bytes]] = [
     ("no message", "greet", b""),
@@ -306,15 +303,20 @@ MESSAGES: list[tuple[str, str, bytes]] = [
     ("a bomb of one frame", "greet", _core.pack_frame(1, bytes(9 << 20))),
     ("a long value", "greet", _core.pack_frame(1, b"\xff" * 8)),
     ("a position below", "changes", protocol.pack(Changes(Position(-1, b""), Hello(), 1))),
-    ("a prefix of letters", "ranges", ranges("xy")),
-    ("a prefix too long", "listing", ranges("0" * 65)),
-    ("too many prefixes", "ranges", ranges(*[""] * (ITEMS + 1))),
-    ("no namespaces", "ranges", ranges("", hello=Hello(b"", ()))),
+    ("another version of negentropy", "reconcile", compared(b"\x62")),
+    ("half a range", "reconcile", compared(b"a\x00\x00\x01half")),
+    ("a message too long", "reconcile", compared(bytes(2 * FRAME + 1))),
+    ("a limit too small", "reconcile", compared(b"a", limit=1)),
+    ("no namespaces", "reconcile", compared(b"a", hello=Hello(b"", ()))),
     ("a short key", "give", protocol.pack(Get("grains", (b"k",), Hello()))),
     ("too many keys", "give", protocol.pack(Get("grains", (KEY,) * (ITEMS + 1), Hello()))),
-    ("too many items", "lacking", protocol.pack(Missing("grains", MANY))),
-    ("a short item", "lacking", protocol.pack(Missing("grains", (SyncItem(b"k"),)))),
-    ("no such space", "lacking", framed(b"\x92\xa4keys\x90")),
+    ("too many addresses", "lacking", protocol.pack((KEY,) * (ITEMS + 1))),
+    ("a short address", "lacking", protocol.pack((b"k",))),
+    (
+        "no such space",
+        "reconcile",
+        framed(b"\x95\xa4keys\xc4\x01a\x92\xc4\x00\xc0\xc3\xcd\x10\x00"),
+    ),
     ("half a key", "share", protocol.pack((b"half",))),
     ("a short successor", "take", taken(states=(GrainState(KEY, (b"k",)),))),
     ("grains in the value", "take", framed(protocol.pack_value(Batch(b"", grains=(KEY,))))),

@@ -14,16 +14,14 @@ from omsgrain.sync.peer import (
     Hello,
     HoldToggle,
     Position,
-    Range,
+    Reconciled,
     Refusal,
-    SyncItem,
     Tombstone,
 )
 from omsgrain.sync.protocol import (
     Changes,
     Get,
-    Missing,
-    Ranges,
+    Reconcile,
 )
 
 KEY, STORE = b"k" * 32, b"s" * 16
@@ -38,16 +36,18 @@ BATCH = Batch(
 )  # fmt: skip
 
 
-GREETING = Greeting(STORE, 1, START, 5, None, ("give",), b"", b"", b"")
+GREETING = Greeting(STORE, 2, START, 5, None, ("give",), b"", b"", b"")
 
 
 GOOD: dict[str, tuple[Any, Any]] = {
     "greet": (Hello(STORE, ("hall",)), GREETING),
     "share": ((KEY,), (KEY, KEY)),
     "changes": (Changes(Position(3, b"m"), Hello(), 7), BATCH),
-    "ranges": (Ranges("grains", ("", "0f"), Hello()), (Range(1, b"d" * 16), Range(0, b""))),
-    "listing": (Ranges("states", ("a",), Hello()), (SyncItem(KEY, b"v" * 8, 3),)),
-    "lacking": (Missing("grains", (SyncItem(KEY),)), b"\x00\x01"),
+    "reconcile": (
+        Reconcile("grains", b"a", Hello(), True, 1 << 16),
+        Reconciled(b"a", KEY, KEY, (KEY,)),
+    ),
+    "lacking": ((KEY, KEY), b"\x00\x01"),
     "give": (Get("holds", (KEY,), Hello()), BATCH),
     "take": (BATCH, BatchResult(1, 2, 3, 4, 5, (Refusal("state", KEY, "ERR_KEY"),), (KEY,), 6)),
 }

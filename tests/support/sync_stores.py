@@ -15,7 +15,7 @@ from omsgrain.sync.protocol import pack_value
 from omsgrain.sync.states import reported_state
 
 TIME = 1_700_000_000_000
-CALLS = ("hello", "tombstones", "changes", "ranges", "listing", "missing", "get", "put")
+CALLS = ("hello", "tombstones", "changes", "reconcile", "missing", "get", "put")
 
 
 class Cut(Exception):

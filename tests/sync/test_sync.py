@@ -20,6 +20,7 @@ from omsgrain.sync import (
     LocalPeer,
     erasures,
     local,
+    reconcile,
     sync,
 )
 from omsgrain.sync.peer import Hello
@@ -323,7 +324,7 @@ def test_erasures_that_come_while_others_are_followed(monkeypatch: pytest.Monkey
     together(other, hub)
     robot.delete_many([first], erased="gdpr17")
     other.delete_many([second], erased="gdpr17")
-    keys = [item.key for item in LocalPeer(other).listing("tombstones", [""], Hello())]
+    keys = reconcile.listed(LocalPeer(other), "tombstones", Hello())
     told_later = LocalPeer(other).get("tombstones", keys, Hello())
     real, came = erasures._hints, list[object]()
 
@@ -418,7 +419,7 @@ def test_views_of_ever_more_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
     peer = LocalPeer(store)
 
     def count(name: str) -> int:
-        return peer.ranges("grains", [""], Hello(b"", (name, "robots:*")))[0].count
+        return peer.count(Hello(b"", (name, "robots:*")))
 
     monkeypatch.setattr(local, "_VIEWS", 3)
     assert [count(f"other:{n}") for n in range(9)] == [4] * 9

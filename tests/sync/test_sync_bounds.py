@@ -25,14 +25,14 @@ from omsgrain.sync.peer import (
     Hello,
     HoldToggle,
     Position,
-    Range,
+    Reconciled,
     Refusal,
-    SyncItem,
     Tombstone,
 )
 from omsgrain.sync.protocol import (
     ANSWERS,
     QUESTIONS,
+    Reconcile,
 )
 from support.sync_messages import BATCH, GOOD, GREETING, KEY, STATE, STORE
 
@@ -55,12 +55,13 @@ BAD = [
     replace(GREETING, store=b"s"),
     replace(GREETING, grains=-1),
     replace(GREETING, seen=Position(-1, b"")),
-    (Range(-1, b""),),
-    (Range(1, b"d" * 33),),
-    (SyncItem(b"k"),),
-    (SyncItem(KEY, b"v" * 33),),
-    (SyncItem(KEY, b"", -1),),
-    (SyncItem(KEY),) * 100_001,
+    Reconciled(bytes(9 << 20)),
+    Reconciled(b"a", sample=(b"k",)),
+    Reconcile("grains", bytes(3 << 20), Hello(), True, 1 << 16),
+    Reconcile("grains", b"a", Hello(b"s"), True, 1 << 16),
+    Reconcile("grains", b"a", Hello(), True, 4_095),
+    Reconcile("grains", b"a", Hello(), True, 2 << 20),
+    (BatchResult(),) * 100_001,
     replace(BATCH, store=b"s"),
     replace(BATCH, until=Position(-1, b"")),
     replace(BATCH, rest=(b"k",)),

@@ -25,7 +25,7 @@ from omsgrain.sync import (
 )
 from omsgrain.sync.bundle import write_bundle
 from omsgrain.sync.http import HttpPeer, service_url
-from omsgrain.sync.peer import SIZE, START, Batch, BatchResult, Hello, Position, Space, SyncItem
+from omsgrain.sync.peer import SIZE, START, Batch, BatchResult, Hello, Kind, Position
 from support.http_process import Served, certified
 from support.http_server import Site, lamp, site
 from support.shell import Shell, exit_code
@@ -214,9 +214,9 @@ def test_unsolicited_answers() -> None:
     assert refused.value.code == "ERR_INTEGRITY"
     for wrong in (b"", b"\0\0"):
         with pytest.raises(StoreError):
-            said(wrong).missing("grains", [SyncItem(b"k" * 32)])
-    with pytest.raises(StoreError):
-        said(()).ranges("grains", [""], Hello())
+            said(wrong).missing([b"k" * 32])
+    with pytest.raises(OmsError):
+        said(()).reconcile("grains", b"", Hello())
     with pytest.raises(OmsError):
         said(BatchResult(stored=-1)).put(Batch(b""))
 
@@ -232,7 +232,7 @@ def test_a_server_that_goes_round_in_a_circle(of: str, tmp_path: Path) -> None:
                 found = super().changes(START, hello, size)
                 return replace(found, more=True)
 
-            def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+            def get(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Batch:
                 return Batch(b"h" * 16, rest=tuple(keys))
 
         with pytest.raises(StoreError, match="again and again"):
@@ -353,7 +353,7 @@ def test_certificates_are_verified(tmp_path: Path) -> None:
             stranger.hello(Hello())
         assert not waits
         known = HttpPeer(process.url, token=token, verify=str(certificate))
-        assert known.hello(Hello()).version == 1
+        assert known.hello(Hello()).version == 2
         known.close()
         stranger.close()
     with pytest.raises(UnsupportedError):

@@ -15,9 +15,9 @@ from containers import sealed as noise
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.server.service import ServerOptions
-from omsgrain.sync import LocalPeer, protocol, sync
+from omsgrain.sync import LocalPeer, protocol, reconcile, sync
 from omsgrain.sync.http import HttpPeer
-from omsgrain.sync.peer import HAS, LACKS, START, Batch, BatchResult, GrainState, Hello, SyncItem
+from omsgrain.sync.peer import HAS, LACKS, SHORT, START, Batch, BatchResult, GrainState, Hello
 from support.http_server import TIME, Site, lamp, site
 from support.sync_lines import Bridge, dialled
 
@@ -71,7 +71,7 @@ def test_both_ways(hub: Site, robot: og.GrainStore) -> None:
     bridge = Bridge(hub)
     again = dialled(hub, hub.sync_token("again"), transport=bridge)
     assert not sync(LocalPeer(robot), again).changed
-    assert not {name for name, _ in bridge.asked} & {"give", "listing"}
+    assert not {name for name, _ in bridge.asked} & {"give", "reconcile"}
     robot.put(lamp("last"))
     assert sync(LocalPeer(robot), again).sent.grains == 1
     assert "token:robot" in {entry.actor for entry in at(hub).audit.entries()}
@@ -205,15 +205,15 @@ class TestNamespaces:
         hidden, open_ = (bytes.fromhex(grains[name]) for name in ("attic", "hall"))
         greeting = peer.hello(hello)
         assert (greeting.grains, greeting.tombstones, greeting.keys) == (1, b"", b"")
-        assert [one.key for one in peer.listing("grains", [""], hello)] == [open_]
-        assert [one.count for one in peer.ranges("grains", ["", "f" * 64], hello)] == [1, 0]
-        assert list(peer.missing("grains", [SyncItem(hidden), SyncItem(open_)])) == [LACKS, HAS]
-        assert list(peer.missing("states", [SyncItem(hidden, b"v" * 8)])) == [HAS]
-        assert len(peer.get("grains", [hidden, open_], hello).grains) == 1
+        assert reconcile.listed(peer, "grains", hello) == [open_[:SHORT]]
+        assert peer.reconcile("grains", b"", hello).sample == (open_,)
+        assert list(peer.missing([hidden, open_])) == [LACKS, HAS]
+        for keys in ([hidden, open_], [hidden[:SHORT], open_[:SHORT]]):
+            assert len(peer.get("grains", keys, hello).grains) == 1
         assert len(peer.changes(START, hello).grains) == 1
         assert peer.tombstones([b"k" * 32]) == ()
-        assert peer.listing("tombstones", [""], hello) == ()
-        assert peer.ranges("tombstones", [""], hello)[0].count == 0
+        with pytest.raises(UnsupportedError):
+            peer.reconcile("tombstones", b"", hello)
         assert not peer.get("tombstones", [hidden], hello).tombstones
 
     def test_nothing_of_others_is_taken(self, hub: Site, grains: dict[str, str]) -> None:

@@ -20,8 +20,7 @@ from omsgrain.sync.peer import (
     Greeting,
     Hello,
     Position,
-    Range,
-    SyncItem,
+    Reconciled,
 )
 from omsgrain.sync.protocol import pack_value, unpack_value
 from omsgrain.sync.reconcile import NamespaceScope
@@ -139,22 +138,12 @@ def test_refusals_of_arguments() -> None:
     with pytest.raises(err.SchemaError):
         together(robot, memory(), direction=direction)
     peer = LocalPeer(robot)
+    with pytest.raises(err.CorruptError):
+        peer.reconcile("grains", b"xyz", Hello())
     with pytest.raises(err.SchemaError):
-        peer.ranges("grains", ["xyz"], Hello())
+        peer.get("grains", [bytes(7)], Hello())
     with pytest.raises(err.RangeError):
         peer.get("grains", [bytes(32)] * 1_001, Hello())
-
-
-def test_ranges_are_digests_of_sorted_addresses() -> None:
-    import blake3
-
-    store = memory()
-    names = sorted(store.put_many([belief(f"{n}", n) for n in range(500)]).addresses)  # type: ignore[type-var]
-    digests = [bytes.fromhex(name) for name in names if name is not None]
-    for prefix in ("", "a", "3f", names[7][:5] if names[7] else ""):
-        under = [one for one in digests if one.hex().startswith(prefix)]
-        (found,) = LocalPeer(store).ranges("grains", [prefix], Hello())
-        assert found == Range(len(under), blake3.blake3(b"".join(under)).digest(16))
 
 
 def test_values_cross_as_bytes() -> None:
@@ -166,10 +155,10 @@ def test_values_cross_as_bytes() -> None:
         until=Position(3, b"m"),
     )
     assert unpack_value(Batch, pack_value(batch)) == batch
-    greeting = Greeting(b"", 1, Position(0, b""), 0, None, ("give",), b"", b"", b"")
+    greeting = Greeting(b"", 2, Position(0, b""), 0, None, ("give",), b"", b"", b"")
     assert unpack_value(Greeting, pack_value(greeting)) == greeting
-    items = (SyncItem(bytes(32)), SyncItem(bytes(32), b"v", 7))
-    assert unpack_value(tuple[SyncItem, ...], pack_value(items)) == items
+    said = Reconciled(b"a", bytes(32), bytes(64), (bytes(32),))
+    assert unpack_value(Reconciled, pack_value(said)) == said
     for data in (b"", b"\xc1", pack_value(greeting), pack_value(batch)[:-1], b"\x90" * 9):
         with pytest.raises(err.CorruptError):
             unpack_value(BatchResult, data)

@@ -202,15 +202,12 @@ ROUTES: Final[tuple[Route, ...]] = (
         ("sync:read",), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/ranges", sync.handler("ranges"), "Get digests of ranges of items.",
+        "POST", "/v1/sync/reconcile", sync.handler("reconcile"),
+        "Answer a message that compares two stores.",
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(
-        "POST", "/v1/sync/listing", sync.handler("listing"), "List the items in ranges.",
-        ("sync:read",), **_MESSAGE,
-    ),
-    Route(
-        "POST", "/v1/sync/lacking", sync.handler("lacking"), "Find which items the store lacks.",
+        "POST", "/v1/sync/lacking", sync.handler("lacking"), "Find which grains the store lacks.",
         ("sync:read", "sync:write"), **_MESSAGE,
     ),
     Route(

@@ -23,10 +23,9 @@ _CALLS: Final[dict[str, Callable[[Peer, Any], Any]]] = {
     "greet": lambda peer, hello: peer.hello(hello),
     "share": lambda peer, keys: peer.tombstones(keys),
     "changes": lambda peer, q: peer.changes(q.since, q.hello, max(0, min(q.size, SIZE))),
-    "ranges": lambda peer, q: peer.ranges(q.space, q.prefixes, q.hello),
-    "listing": lambda peer, q: peer.listing(q.space, q.prefixes, q.hello),
-    "lacking": lambda peer, q: peer.missing(q.space, q.items),
-    "give": lambda peer, q: peer.get(q.space, q.keys, q.hello),
+    "reconcile": lambda peer, q: peer.reconcile(q.space, q.message, q.hello, q.initiator, q.limit),
+    "lacking": lambda peer, addresses: peer.missing(addresses),
+    "give": lambda peer, q: peer.get(q.kind, q.keys, q.hello),
     "take": lambda peer, batch: peer.put(batch),
 }
 """Name of a request on the wire -> the method of a peer."""

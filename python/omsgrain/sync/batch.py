@@ -63,10 +63,10 @@ from omsgrain.sync.peer import (
     BatchResult,
     GrainState,
     Hello,
+    Kind,
     PeerTerms,
     Position,
     Refusal,
-    Space,
 )
 from omsgrain.sync.reconcile import NamespaceScope
 from omsgrain.sync.states import StateMerge
@@ -141,38 +141,39 @@ def changes(
     )
 
 
+def stones(reader: Reader, keys: Sequence[bytes], hello: Hello) -> Batch:
+    """Make the batch of some tombstones."""
+    rows = [row for key in keys for row in reader.rows(TOMBSTONES, prefix=key[:KEY])]
+    found = tuple(states.tombstone_of(mark, row) for mark, row in rows)
+    return Batch(reconcile.store_id(reader) or b"", hello.namespaces, tombstones=found)
+
+
 def items(
     reader: Reader,
     settings: Settings,
-    space: Space,
-    keys: Sequence[bytes],
+    kind: Kind,
+    found: Sequence[tuple[int, bytes]],
     hello: Hello,
     size: int,
     purpose: Purpose,
 ) -> Batch:
-    """Make the batch of some items; grains are in order of arrival."""
-    own = reconcile.store_id(reader) or b""
-    if space == "tombstones":
-        rows = ((key, reader.row(TOMBSTONES, key)) for key in keys)
-        stones = tuple(states.tombstone_of(key, row) for key, row in rows if row is not None)
-        return Batch(own, hello.namespaces, tombstones=stones)
+    """Make the batch of some items, by the numbers and keys of their grains, in order."""
     making = _BatchMaker(reader, settings, NamespaceScope(hello.namespaces), purpose, size)
     below: Reader = getattr(reader, "inner", reader)
-    found = zip(below.find([key[:KEY] for key in keys]), keys, strict=True)
-    seqs = sorted((seq, key) for seq, key in found if seq is not None)
     rest: list[bytes] = []
-    for seq, key in seqs:
+    for seq, key in found:
+        blob = below.blob_at(seq) or b""
         if making.is_full:
-            rest.append(key)
-        elif space in ("grains", "signatures"):
-            making.grain(seq, below.blob_at(seq) or b"")
-        elif space == "states":
+            rest.append(sha256(blob).digest() + key[KEY:])
+        elif kind == "holds":
+            making.holds(seq, int.from_bytes(key[KEY:], "big"))
+        elif kind == "states" or len(key) > KEY:
             making.state(seq, int.from_bytes(key[KEY:], "big"))
         else:
-            making.holds(seq, int.from_bytes(key[KEY:], "big"))
-    # The comparison of states finds the rest of a grain's state.
-    pieces = () if space in ("grains", "signatures") else making.rest
-    return replace(making.batch(own, hello), rest=(*rest, *pieces))
+            making.grain(seq, blob)
+    rest += [key if len(key) > KEY else key + bytes(PLACE) for key in making.rest]
+    own = reconcile.store_id(reader) or b""
+    return replace(making.batch(own, hello), rest=tuple(rest))
 
 
 def _rows(

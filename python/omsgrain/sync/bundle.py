@@ -52,10 +52,8 @@ from omsgrain.sync.peer import (
     Position,
     Refusal,
     Right,
-    Space,
-    SyncItem,
 )
-from omsgrain.sync.reconcile import NamespaceScope
+from omsgrain.sync.reconcile import NamespaceScope, listed
 from omsgrain.sync.run import (
     Count,
     OnProgress,
@@ -293,8 +291,6 @@ UNSIGNED: Final[tuple[Right, ...]] = ("grains", "states")
 """The rights of a file without a trusted signature."""
 
 _SUFFIX = ".mg"
-_LISTED: Final = 50 * ITEMS
-_DIGITS = "0123456789abcdef"
 
 
 def is_bundle(text: str) -> bool:
@@ -483,7 +479,7 @@ def _let(
     if isinstance(peer, LocalPeer):
         return batch  # this peer checks the rest itself
     named = [state.address for state in batch.states if state.restricted]
-    lacks = peer.missing("grains", [SyncItem(one) for one in named[:ITEMS]]) if named else b""
+    lacks = peer.missing(named[:ITEMS]) if named else b""
     new = {one for one, answer in zip(named, lacks, strict=False) if answer == LACKS}
     return replace(batch, states=tuple(_let_state(one, rights, new) for one in batch.states))
 
@@ -567,16 +563,9 @@ def _batches(peer: Peer, hello: Hello, first: Batch, stones: bytes) -> Iterator[
                     yield batch
 
 
-def _all(peer: Peer, space: Space, hello: Hello) -> Iterator[Batch]:
+def _all(peer: Peer, space: Literal["holds", "tombstones"], hello: Hello) -> Iterator[Batch]:
     """Yield all items of a kind, in batches."""
-    waiting = [""]
-    while waiting:
-        prefix = waiting.pop()
-        if peer.ranges(space, [prefix], hello)[0].count > _LISTED:
-            waiting += [prefix + digit for digit in _DIGITS]
-            continue
-        keys = [item.key for item in peer.listing(space, [prefix], hello)]
-        yield from by_keys(peer, space, keys, hello)
+    yield from by_keys(peer, space, listed(peer, space, hello), hello)
 
 
 def _counted(batches: Iterable[Batch], count: Count) -> Iterator[Batch]:

@@ -11,11 +11,10 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from omsgrain import errors
+from omsgrain import _core, errors
 from omsgrain.errors import (
     IntegrityError,
     KeyMissingError,
@@ -30,18 +29,21 @@ from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.sync import protocol, states
 from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
+    FRAME,
     HAS,
     ITEMS,
+    LEAST_FRAME,
+    SHORT,
     SIZE,
     Batch,
     BatchResult,
     GrainState,
     Greeting,
     Hello,
+    Kind,
     Position,
-    Range,
+    Reconciled,
     Space,
-    SyncItem,
 )
 from omsgrain.sync.protocol import MEDIA, MOST, PATH
 
@@ -178,12 +180,9 @@ _UNREACHED: Final = 3
 _FIRST, _LONGEST = 0.5, 30.0  # seconds to wait before a retry
 _SMALLER = 4
 _CALM = 8  # responses in a row before messages grow again
-_ITEM, _GRAIN, _LISTED = 48, 512, 4_096  # about how many bytes an item, a grain, a range take
-_STUCK = 3  # failures at one range
+_ITEM, _GRAIN = 48, 512  # about how many bytes an address and a grain take
 _ABOUT = 64  # bytes of a tombstone in a message
 _LENGTH = 4
-_ADDRESS = 64  # hexadecimal digits
-_DIGITS = "0123456789abcdef"
 
 
 class HttpPeer:
@@ -210,6 +209,8 @@ class HttpPeer:
         KeyMissingError: The token is not valid.
         UnsupportedError: The connection would not be encrypted, or httpx is not installed.
     """
+
+    remote: Final = True
 
     def __init__(
         self,
@@ -274,32 +275,38 @@ class HttpPeer:
             found = self._try("changes", protocol.Changes(since, hello, most))
         return found
 
-    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        found = self._by_parts("ranges", prefixes, lambda p: protocol.Ranges(space, p, hello))
-        return tuple(chain.from_iterable(found))
+    def reconcile(
+        self,
+        space: Space,
+        message: bytes,
+        hello: Hello,
+        initiator: bool = False,
+        limit: int = FRAME,
+    ) -> Reconciled:
+        """As ``Peer.reconcile``; shorter messages on a bad connection."""
+        found: Reconciled | None = None
+        while found is None:
+            most = max(LEAST_FRAME, min(limit, FRAME // self._divisor))
+            part = _core.cut_message(message, most)
+            asked = protocol.Reconcile(space, part, hello, initiator, most)
+            found = self._try("reconcile", asked)
+        return found
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """As ``Peer.listing``; longer prefixes on a bad connection."""
-        left, found, stuck = list(prefixes), [], 0
-        while left:
-            part = tuple(left[: self._width(_LISTED)])
-            items = self._try("listing", protocol.Ranges(space, part, hello))
-            if items is not None:
-                found += items
-                stuck = 0
-                del left[: len(part)]
+    def missing(self, addresses: Sequence[bytes]) -> bytes:
+        """As ``Peer.missing``; fewer addresses at once on a bad connection."""
+        found, at = b"", 0
+        while at < len(addresses):
+            part = tuple(addresses[at : at + self._width(_ITEM)])
+            answer = self._try("lacking", part)
+            if answer is None:
                 continue
-            stuck += len(part) == 1
-            # Not at the first failure: each longer prefix costs sixteen requests.
-            if stuck >= _STUCK and len(part[0]) < _ADDRESS:
-                left[:1] = [part[0] + digit for digit in _DIGITS]
-                stuck = 0
-        return tuple(found)
+            if len(answer) != len(part):
+                raise StoreError("the response does not match the request")
+            found += answer
+            at += len(part)
+        return found
 
-    def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        return b"".join(self._by_parts("lacking", items, lambda p: protocol.Missing(space, p)))
-
-    def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+    def get(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Batch:
         """As ``Peer.get``.
 
         Raises:
@@ -309,10 +316,11 @@ class HttpPeer:
         at = 0
         while whole is None or at < len(keys):
             part = tuple(keys[at : at + self._width(_GRAIN)])
-            batch: Batch | None = self._try("give", protocol.Get(space, part, hello))
+            batch: Batch | None = self._try("give", protocol.Get(kind, part, hello))
             if batch is None:
                 continue
-            if space in ("grains", "signatures") and not set(digests(batch.grains)) <= set(part):
+            asked = {key[:SHORT] for key in part}
+            if kind == "grains" and not {key[:SHORT] for key in digests(batch.grains)} <= asked:
                 raise IntegrityError("the other store sent grains that were not requested")
             whole = batch if whole is None else _joined(whole, batch)
             at += len(part)
@@ -353,7 +361,7 @@ class HttpPeer:
         """
         if not grains:
             return ()
-        there = self.missing("grains", [SyncItem(digest) for digest in digests(grains)])
+        there = self.missing(digests(grains))
         whole = False
         if batch.until is not None:
             whole = self.hello(Hello(batch.store, batch.namespaces)).seen == batch.until
@@ -423,22 +431,6 @@ class HttpPeer:
             if time.monotonic() > end + len(data) / _SLOWEST:
                 raise BrokenConnection("too slow")
         return bytes(data)
-
-    def _by_parts(
-        self, name: str, items: Sequence[Any], question: Callable[[tuple[Any, ...]], Any]
-    ) -> list[Any]:
-        """Ask about items in parts; each response must have one byte for each item."""
-        found, at = [], 0
-        while at < len(items):
-            part = tuple(items[at : at + self._width(_ITEM)])
-            answer = self._try(name, question(part))
-            if answer is None:
-                continue
-            if len(answer) != len(part):
-                raise StoreError("the response does not match the request")
-            found.append(answer)
-            at += len(part)
-        return found
 
     def _width(self, size: int) -> int:
         """Return how many items of a size fit into a message."""

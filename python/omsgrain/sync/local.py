@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import compress, islice
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -24,9 +24,11 @@ from omsgrain.sync import erasures, protocol, reconcile
 from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     EVERYTHING,
+    FRAME,
     HAS,
-    ITEMS,
+    KEY,
     LACKS,
+    SHORT,
     SIZE,
     VERSION,
     WAS_ERASED,
@@ -35,14 +37,13 @@ from omsgrain.sync.peer import (
     GrainState,
     Greeting,
     Hello,
-    Peer,
+    Kind,
     PeerTerms,
     Position,
-    Range,
+    Reconciled,
     Refusal,
     Right,
     Space,
-    SyncItem,
 )
 from omsgrain.sync.reconcile import ItemView, NamespaceScope, view
 
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 K = TypeVar("K")
 Notes: TypeAlias = Literal["tried", "must", "never"]
 
-_LISTED: Final = 100 * ITEMS
+_SAMPLE = 10
+"""The size of the sample that shows whether two stores share any grain."""
 _DIGEST = 16
 _REASON = "sync"
 _VIEWS, _WEIGHT = 1_000, 256 << 20
@@ -89,6 +91,8 @@ class LocalPeer:
     Raises:
         SchemaError: An unknown right.
     """
+
+    remote: Final = False
 
     def __init__(
         self,
@@ -137,12 +141,12 @@ class LocalPeer:
                 reconcile.store_id(reader) or b"",
                 VERSION,
                 Position(last, reconcile.mark_at(reader, last)),
-                reader.count(),
+                scope.count(reader),
                 reconcile.seen(reader, hello.store, hello.namespaces) if known else None,
                 tuple(one for one in EVERYTHING if one in rights),
                 blake3.blake3(b"".join(keys)).digest(_DIGEST) if keys else b"",
-                _digest(view(reader, "tombstones", scope)),
-                _digest(view(reader, "holds", scope)),
+                view(reader, "tombstones", scope).digest,
+                view(reader, "holds", scope).digest,
                 reconcile.followed(reader, hello.store, hello.namespaces) if known else b"",
             )
 
@@ -182,49 +186,61 @@ class LocalPeer:
             batch = batches.changes(reader, settings, since, hello, size, self._purpose)
         return self._noted(batch, hello)
 
-    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        protocol.check_prefixes(prefixes)
+    def reconcile(
+        self,
+        space: Space,
+        message: bytes,
+        hello: Hello,
+        initiator: bool = False,
+        limit: int = FRAME,
+    ) -> Reconciled:
         with _viewing, self._context.storage.read() as reader:
-            found = self._view(reader, space, hello)
-            return tuple(found.range(prefix) for prefix in prefixes)
+            items = self._view(reader, space, hello).items
+            if message:
+                return Reconciled(*items.answer(message, initiator, limit))
+            seqs = items.sample(_SAMPLE) if space == "grains" else ()
+            blobs = [blob for seq in seqs if (blob := reader.blob_at(seq)) is not None]
+            return Reconciled(items.initiate(), sample=tuple(digests(blobs)))
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        self._need("give")
+    def count(self, hello: Hello) -> int:
+        """Return the number of grains in the other side's namespaces."""
         with _viewing, self._context.storage.read() as reader:
-            found = self._view(reader, space, hello)
-            items = (item for prefix in prefixes for item in found.items(prefix))
-            listed = tuple(islice(items, _LISTED + 1))
-        protocol.check_count(listed, _LISTED)
-        return listed
+            return len(self._view(reader, "grains", hello).items)
 
-    def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        protocol.check_count(items)
-        protocol.check(tuple(items))
-        keys = [item.key for item in items]
+    def missing(self, addresses: Sequence[bytes]) -> bytes:
+        protocol.check_addresses(addresses)
         with self._context.storage.read() as reader:
-            if space == "grains":
-                gone = tombstones.refused(reader, keys)
-                return bytes(
-                    HAS if seq is not None else WAS_ERASED if i in gone else LACKS
-                    for i, seq in enumerate(reader.find(keys))
-                )
-            found = self._view(reader, space, Hello())
-            mine = {one.key: one.version for key in keys for one in found.items(key.hex())}
-            there = [True] * len(keys)
-            if space != "tombstones":  # a state needs its grain
-                there = [seq is not None for seq in reader.find(keys)]
+            gone = tombstones.refused(reader, addresses)
             return bytes(
-                LACKS if here and mine.get(item.key) != item.version else HAS
-                for item, here in zip(items, there, strict=True)
+                HAS if seq is not None else WAS_ERASED if i in gone else LACKS
+                for i, seq in enumerate(reader.find(addresses))
             )
 
-    def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+    def get(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Batch:
         self._need("give")
-        protocol.check_count(keys)
+        protocol.check_keys(keys)
         settings = self._context.settings
         with self._context.storage.read() as reader:
-            batch = batches.items(reader, settings, space, keys, hello, SIZE, self._purpose)
+            if kind == "tombstones":
+                return batches.stones(reader, keys, hello)
+            found = self._numbers(reader, kind, keys, hello)
+            batch = batches.items(reader, settings, kind, found, hello, SIZE, self._purpose)
         return self._noted(batch, hello)
+
+    def _numbers(
+        self, reader: Reader, kind: Kind, keys: Sequence[bytes], hello: Hello
+    ) -> list[tuple[int, bytes]]:
+        """Return the number of each grain with its key; a short key may fit two grains."""
+        whole = [key for key in keys if len(key) >= KEY]
+        below: Reader = getattr(reader, "inner", reader)
+        seqs = below.find([key[:KEY] for key in whole]) if whole else ()
+        found = [(seq, key) for seq, key in zip(seqs, whole, strict=True) if seq is not None]
+        if short := [key for key in keys if len(key) == SHORT]:
+            with _viewing:
+                items = self._view(reader, "holds" if kind == "holds" else "grains", hello).items
+                fits = items.find(short)
+            found += [(seq, key) for seqs, key in zip(fits, short, strict=True) for seq in seqs]
+        return sorted(found)
 
     def _noted(self, batch: Batch, hello: Hello) -> Batch:
         """Write the audit entry of grains before they are sent."""
@@ -297,11 +313,6 @@ def _keep(views: dict[K, ItemView], key: K, latest: ItemView) -> None:
         weight -= views.pop(next(iter(views))).weight
 
 
-def _digest(found: ItemView) -> bytes:
-    whole = found.range("")
-    return whole.digest if whole.count else b""
-
-
 class ScopedPeer:
     """A peer that shows and accepts only some namespaces of its store.
 
@@ -309,7 +320,9 @@ class ScopedPeer:
     their namespace, and no sealed grains that this store cannot open.
     """
 
-    def __init__(self, inner: Peer, store: GrainStore, namespaces: Iterable[str]) -> None:
+    remote: Final = False
+
+    def __init__(self, inner: LocalPeer, store: GrainStore, namespaces: Iterable[str]) -> None:
         self._inner = inner
         self._storage = context_of(store).storage
         self._scope = NamespaceScope(namespaces)
@@ -318,7 +331,7 @@ class ScopedPeer:
     def hello(self, hello: Hello) -> Greeting:
         """As ``Peer.hello``, with the number of grains in scope; the feed is the whole store's."""
         greeting = self._inner.hello(self._within(hello))
-        count = self._inner.ranges("grains", [""], hello)[0].count
+        count = self._inner.count(hello)
         return replace(greeting, grains=count, keys=b"", tombstones=b"", followed=b"")
 
     def tombstones(self, keys: Sequence[bytes]) -> tuple[bytes, ...]:
@@ -327,28 +340,28 @@ class ScopedPeer:
     def changes(self, since: Position, hello: Hello, size: int = SIZE) -> Batch:
         return self._inner.changes(since, self._within(hello), size)
 
-    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
+    def reconcile(
+        self,
+        space: Space,
+        message: bytes,
+        hello: Hello,
+        initiator: bool = False,
+        limit: int = FRAME,
+    ) -> Reconciled:
+        """As ``Peer.reconcile``; the peer compares no tombstones."""
         if space == "tombstones":
-            return (Range(0, b""),) * len(prefixes)
-        return self._inner.ranges(space, prefixes, self._within(hello))
+            raise UnsupportedError("a peer of some namespaces shows no tombstones")
+        return self._inner.reconcile(space, message, self._within(hello), initiator, limit)
 
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        if space == "tombstones":
-            return ()
-        return self._inner.listing(space, prefixes, self._within(hello))
+    def missing(self, addresses: Sequence[bytes]) -> bytes:
+        """As ``Peer.missing``; a grain out of scope gets LACKS."""
+        outside = self._outside(addresses)
+        answers = self._inner.missing(addresses)
+        return bytes(LACKS if i in outside else one for i, one in enumerate(answers))
 
-    def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """As ``Peer.missing``; a grain out of scope gets HAS, so that it is not sent."""
-        if space == "tombstones":
-            return bytes([HAS]) * len(items)
-        outside = self._outside([item.key for item in items])
-        answers = self._inner.missing(space, items)
-        hidden = LACKS if space == "grains" else HAS
-        return bytes(hidden if i in outside else one for i, one in enumerate(answers))
-
-    def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
-        keys = () if space == "tombstones" else keys
-        return self._inner.get(space, keys, self._within(hello))
+    def get(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Batch:
+        keys = () if kind == "tombstones" else keys
+        return self._inner.get(kind, keys, self._within(hello))
 
     def put(self, batch: Batch) -> BatchResult:
         """As ``Peer.put``; grains out of scope are refused one by one.

@@ -4,9 +4,8 @@
     hello        the store's id, how far it has read the other's feed, the other's rights
     tombstones   exchange the keys of tombstones, so that each store can apply the other's erasures
     changes      the rows after a position of the feed, as a batch
-    ranges       digests over ranges of addresses, to find where two stores differ
-    listing      the items of some ranges
-    missing      the items that the store lacks
+    reconcile    a message of negentropy, to find where two stores differ
+    missing      which of some grains the store lacks
     get          some items, as a batch
     put          write a batch: one commit, all or nothing
 
@@ -22,12 +21,12 @@ from typing import Final, Literal, Protocol, TypeAlias
 
 from omsgrain.counts import counted
 
-VERSION: Final = 1
+VERSION: Final = 2
 """The version of these rules. Peers of different versions do not sync."""
 SIZE: Final = 4 << 20
 """About how many bytes of grains a batch has; a larger first grain is sent too."""
 ITEMS: Final = 1_000
-"""The most items in a batch, a request or a response; also the most ranges."""
+"""The most items in a batch or a request."""
 GRAINS: Final = 8 * ITEMS
 """The most grains, and the most states, of a batch; a grain occurs once for each signer."""
 ID: Final = 16
@@ -36,11 +35,18 @@ KEY: Final = 32
 """Bytes of an item's key."""
 PLACE: Final = 4
 """Bytes of an offset after a key: where a piece of the item begins."""
+SHORT: Final = 6
+"""Bytes of a shortened key. If it fits two items, a peer returns both."""
+FRAME: Final = 1 << 20
+"""About the most bytes of a message of a comparison."""
+LEAST_FRAME: Final = 4096
+"""The smallest limit of such a message."""
 
-Space: TypeAlias = Literal["grains", "signatures", "states", "holds", "tombstones"]
-"""The kinds of items that ranges compare. The key of a tombstone is its mark, all other keys are
-addresses.
-"""
+Space: TypeAlias = Literal["grains", "holds", "tombstones"]
+"""What is compared: grains with their signers and states, the holds of grains, or tombstones."""
+
+Kind: TypeAlias = Literal["grains", "states", "holds", "tombstones"]
+"""What ``get`` returns. The key of a tombstone is its mark, all other keys are addresses."""
 
 Right: TypeAlias = Literal[
     "give", "grains", "states", "holds", "releases", "restrictions", "erasures"
@@ -60,8 +66,7 @@ EVERYTHING: Final[tuple[Right, ...]] = (
 )
 
 HAS, LACKS, WAS_ERASED = 0, 1, 2
-"""Values that ``missing`` returns: the store has the item in this version, lacks it, or erased it.
-"""
+"""Values that ``missing`` returns: the store has the grain, lacks it, or erased it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +108,7 @@ class Greeting:
             side remembers the sync.
         version: The version of the rules.
         position: The end of its feed.
-        grains: Its number of grains.
+        grains: Its number of grains, in these namespaces if their index tells.
         seen: How far it has read the feed of the other side, in these namespaces.
         rights: The rights of the other side.
         keys: A digest of its keys of tombstones; empty without any.
@@ -125,32 +130,23 @@ class Greeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
-    """The items whose keys begin with some hexadecimal digits.
+class Reconciled:
+    """The response to a message of a comparison.
+
+    An id has 32 bytes: the first 16 of an address or a mark, 8 of a digest of the state, the holds
+    or the tombstone, and 8 of a digest of the signers. Zeros stand for none of these.
 
     Attributes:
-        count: The number of items.
-        digest: The first 16 bytes of BLAKE3 over their keys and versions, sorted.
+        message: The next message of negentropy; a single byte if nothing is left to ask.
+        have: For an initiator: ids that only this store has, joined.
+        need: For an initiator: ids that only the other store has, joined.
+        sample: With the first message about grains: the addresses of some of them.
     """
 
-    count: int
-    digest: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class SyncItem:
-    """Something that two stores may both have.
-
-    Attributes:
-        key: 32 bytes: an address, or the mark of a tombstone.
-        version: 8 bytes of the digest of signatures, a state, holds or a tombstone; empty for a
-            grain.
-        seq: Its place in the order of arrival; 0 if that does not matter.
-    """
-
-    key: bytes
-    version: bytes = b""
-    seq: int = 0
+    message: bytes
+    have: bytes = b""
+    need: bytes = b""
+    sample: tuple[bytes, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +301,14 @@ class BatchResult:
 
 
 class Peer(Protocol):
-    """One side of a sync."""
+    """One side of a sync.
+
+    Attributes:
+        remote: Whether its responses cross a network.
+    """
+
+    @property
+    def remote(self) -> bool: ...
 
     def hello(self, hello: Hello) -> Greeting:
         """Introduce the store, after finishing an interrupted erasure.
@@ -334,32 +337,37 @@ class Peer(Protocol):
         """
         ...
 
-    def ranges(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[Range, ...]:
-        """Return the ranges of items whose keys begin with the prefixes, in that order.
+    def reconcile(
+        self,
+        space: Space,
+        message: bytes,
+        hello: Hello,
+        initiator: bool = False,
+        limit: int = FRAME,
+    ) -> Reconciled:
+        """Answer a message of negentropy version 1 about the items of this store.
 
         Args:
-            space: The kind of items.
-            prefixes: Lower-case hexadecimal digits; an empty prefix is the range of all.
+            space: What is compared.
+            message: The message of the other side; empty to begin a comparison.
             hello: The introduction of the other side.
-        """
-        ...
-
-    def listing(self, space: Space, prefixes: Sequence[str], hello: Hello) -> tuple[SyncItem, ...]:
-        """Return the items whose keys begin with one of the prefixes.
+            initiator: Whether this side began the comparison.
+            limit: About how many bytes the response may have, from ``LEAST_FRAME`` to ``FRAME``.
 
         Raises:
-            RangeError: There are more than a hundred times ``ITEMS``.
+            CorruptError: The message is not one of negentropy version 1.
         """
         ...
 
-    def missing(self, space: Space, items: Sequence[SyncItem]) -> bytes:
-        """Return a byte for each item: HAS, LACKS or WAS_ERASED."""
+    def missing(self, addresses: Sequence[bytes]) -> bytes:
+        """Return a byte for each grain: HAS, LACKS or WAS_ERASED."""
         ...
 
-    def get(self, space: Space, keys: Sequence[bytes], hello: Hello) -> Batch:
+    def get(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Batch:
         """Return items by their keys, at most ``ITEMS``, without those that are gone.
 
-        ``rest`` has those that did not fit; request them again.
+        A key may be shortened to ``SHORT`` bytes. ``rest`` has the keys of items that did not fit,
+        not shortened; request them again.
         """
         ...
 

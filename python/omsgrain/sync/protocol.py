@@ -33,11 +33,14 @@ from omsgrain.container.stream import Unpacked, pack_stream
 from omsgrain.errors import CorruptError, RangeError, SchemaError, TooLargeError
 from omsgrain.store.holds import LONGEST
 from omsgrain.sync.peer import (
+    FRAME,
     GRAINS,
     ID,
     ITEMS,
     KEY,
+    LEAST_FRAME,
     PLACE,
+    SHORT,
     SIZE,
     Batch,
     BatchResult,
@@ -45,11 +48,11 @@ from omsgrain.sync.peer import (
     Greeting,
     Hello,
     HoldToggle,
+    Kind,
     Position,
-    Range,
+    Reconciled,
     Refusal,
     Space,
-    SyncItem,
     Tombstone,
 )
 
@@ -61,14 +64,13 @@ MEDIA: Final = "application/vnd.omsgrain.sync"
 PATH: Final = "/v1/sync/"
 """The path of a request, before its name."""
 MOST: Final = 4 * SIZE
-"""Bytes of a decompressed message: of a batch, and of the longest listing."""
+"""Bytes of a decompressed message."""
 _LENGTH = 4
 _VALUE = 8 << 20  # bytes of a value; as Python objects it takes many times as much
 _DIGEST, _HINT = 32, 2  # bytes
 _WORD, _NAME, _NAMESPACES = 256, 1_024, 1_000
 _LAST: Final = 2**63 - 1
 _LISTED: Final = 100 * ITEMS
-_HEX_DIGITS: Final = frozenset("0123456789abcdef")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,27 +83,21 @@ class Changes:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
-    """The requests ``ranges`` and ``listing``."""
+class Reconcile:
+    """The request ``reconcile``."""
 
     space: Space
-    prefixes: tuple[str, ...]
+    message: bytes
     hello: Hello
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """The request ``lacking``."""
-
-    space: Space
-    items: tuple[SyncItem, ...]
+    initiator: bool
+    limit: int
 
 
 @dataclass(frozen=True, slots=True)
 class Get:
     """The request ``give``."""
 
-    space: Space
+    kind: Kind
     keys: tuple[bytes, ...]
     hello: Hello
 
@@ -110,9 +106,8 @@ QUESTIONS: Final[dict[str, Any]] = {
     "greet": Hello,
     "share": tuple[bytes, ...],
     "changes": Changes,
-    "ranges": Ranges,
-    "listing": Ranges,
-    "lacking": Missing,
+    "reconcile": Reconcile,
+    "lacking": tuple[bytes, ...],
     "give": Get,
     "take": Batch,
 }
@@ -122,8 +117,7 @@ ANSWERS: Final[dict[str, Any]] = {
     "greet": Greeting,
     "share": tuple[bytes, ...],
     "changes": Batch,
-    "ranges": tuple[Range, ...],
-    "listing": tuple[SyncItem, ...],
+    "reconcile": Reconciled,
     "lacking": bytes,
     "give": Batch,
     "take": BatchResult,
@@ -248,18 +242,19 @@ def check_count(items: Sequence[Any], most: int = ITEMS) -> None:
         )
 
 
+def check_addresses(addresses: Sequence[bytes]) -> None:
+    """Refuse invalid addresses, or too many."""
+    check_count(addresses)
+    for address in addresses:
+        _key(address)
+
+
 def check_keys(keys: Sequence[bytes], most: int = ITEMS) -> None:
-    """Refuse invalid keys; a key may end with the offset of a piece."""
+    """Refuse invalid keys; a key may be short, or end with the offset of a piece."""
     check_count(keys, most)
     for key in keys:
-        if len(key) not in (KEY, KEY + PLACE):
-            raise SchemaError("not the key of an item", expected=f"{KEY} bytes")
-
-
-def check_prefixes(prefixes: Sequence[str]) -> None:
-    check_count(prefixes)
-    if any(len(one) > 2 * KEY or not _HEX_DIGITS.issuperset(one) for one in prefixes):
-        raise SchemaError("not a prefix of an address", expected="hexadecimal digits")
+        if len(key) not in (SHORT, KEY, KEY + PLACE):
+            raise SchemaError("not the key of an item", expected=f"{SHORT} or {KEY} bytes")
 
 
 def _exactly(size: int) -> Check:
@@ -329,8 +324,10 @@ _LIMITS: Final[dict[type, dict[str, Check]]] = {
         **dict.fromkeys(("position", "seen"), check),
         **dict.fromkeys(("keys", "tombstones", "holds", "followed"), _digest),
     },
-    Range: {"count": _number, "digest": _digest},
-    SyncItem: {"key": _key, "version": _digest, "seq": _number},
+    Reconciled: {
+        **dict.fromkeys(("message", "have", "need"), _at_most(_VALUE)),
+        "sample": _all(ITEMS, _key),
+    },
     HoldToggle: {
         "authority": _text(LONGEST),
         "reason_code": _word,
@@ -368,8 +365,11 @@ _LIMITS: Final[dict[type, dict[str, Check]]] = {
         "refused": _all(4 * GRAINS, check),
     },
     Changes: {"since": check, "hello": check},
-    Ranges: {"prefixes": check_prefixes, "hello": check},
-    Missing: {"items": _all(ITEMS, check)},
+    Reconcile: {
+        "message": _at_most(2 * FRAME),
+        "hello": check,
+        "limit": _from(LEAST_FRAME, FRAME),
+    },
     Get: {"keys": check_keys, "hello": check},
 }
 """Type of a value -> the limits of its fields."""

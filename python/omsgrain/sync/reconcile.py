@@ -1,56 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the differences of two stores, by feed positions or by digests of ranges.
+"""Find the differences of two stores, by feed positions or by range-based set reconciliation.
 
-Ranges are compared one hexadecimal digit at a time. Two stores of a million grains that differ in
-one grain find it in five steps of sixteen digests each. A short range is listed instead.
+A comparison is negentropy version 1. Items are ordered by the time of their grain, then by id:
+
+    16 bytes   of the address, or of the mark of a tombstone
+     8 bytes   of a digest of the state, the holds or the tombstone, with the first 16 bytes
+     8 bytes   of a digest of the signers, with the first 16 bytes
+
+Zeros stand for no state and no signers.
+
+So an id shows which grain it is about, and what of it differs. Two stores of a million grains that
+differ in one grain find it in five steps of sixteen fingerprints each.
 """
 
 from __future__ import annotations
 
 import os
 import unicodedata
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
-from itertools import islice
-from typing import Any, Final, TypeAlias
+from itertools import chain, islice
+from typing import Any, Final, TypeAlias, TypeVar
 
 import blake3
 import msgpack
 
 from omsgrain import _core
-from omsgrain.errors import IntegrityError, OmsError, SchemaError, StoreError
+from omsgrain.errors import IntegrityError, OmsError, RangeError, SchemaError, StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.storage.tables import DELETED, EVENTS, META, REMOVALS, SEQUENCE, TOMBSTONES, event_of
-from omsgrain.sync import protocol, states
+from omsgrain.sync import states
 from omsgrain.sync.peer import (
+    FRAME,
     HAS,
     ID,
-    ITEMS,
-    KEY,
-    LACKS,
+    SHORT,
     START,
     Hello,
     Peer,
     Position,
-    Range,
+    Reconciled,
     Space,
-    SyncItem,
 )
 
-_FEW = 32
-"""Items of a range that is listed: sixteen ranges of the next digit take as many bytes."""
-_SOME = 64
-"""The size of the sample that shows whether two stores share any grain."""
-_DIGITS = "0123456789abcdef"
-_LISTED = 50 * ITEMS  # about how many items are listed at once, half of the limit of a peer
-_VERSION = states.VERSION
-_ITEM = KEY + _VERSION + SEQUENCE.size
-_NONE = bytes(_VERSION)
-_DIGEST = 16
+T = TypeVar("T")
+
+PREFIX: Final = 16
+"""Bytes of a key in an id."""
+_STATE, _SIGNERS = PREFIX, PREFIX + states.VERSION
+"""Where an id has its digests."""
+_ID: Final = PREFIX + 2 * states.VERSION
+_NONE = bytes(states.VERSION)
+_DAMAGED = b"\xff" * states.VERSION
+_ITEM = 48
+"""About how many bytes of memory an item takes."""
+_ROUNDS = 64
+"""Responses in a row without a new id; two honest stores of any size need fewer."""
+_MOST = 1 << 28
+"""Bytes of ids that a comparison may find."""
+_GRAIN = 6
+"""About how many times as long as an id a grain is."""
 _PAGE: Final = 10_000
 _FAMILY = ":*"
 _WORTH = 4
@@ -96,6 +108,12 @@ class NamespaceScope:
             return None
         places = (place for term in terms for place in reader.places(term, None, False))
         return sorted(int.from_bytes(place[12:], "big") for place in places)
+
+    def count(self, reader: Reader) -> int:
+        """Return the number of its grains, or of all grains where counting would be a scan."""
+        if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
+            return reader.count()
+        return sum(reader.term_count(_core.term("namespace", name)) for name in self.namespaces)
 
     def takes_hint(self, hint: bytes) -> bool:
         """Whether an erased grain may have been in scope, by the hash of its namespace."""
@@ -209,185 +227,160 @@ def _read(row: bytes) -> Iterator[Any]:
         raise StoreError("a row about an earlier sync is damaged") from None
 
 
-def differing(
-    giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
-) -> Iterator[Sequence[str]]:
-    """Yield prefixes of ranges in which the sender may have items that the receiver lacks."""
-    few: list[tuple[str, int]] = []
-    waiting = [""]
-    while waiting:
-        prefixes, waiting = waiting[:ITEMS], waiting[ITEMS:]
-        theirs = giver.ranges(space, prefixes, asks)
-        mine = taker.ranges(space, prefixes, asked)
-        deeper = []
-        for prefix, there, here in zip(prefixes, theirs, mine, strict=True):
-            if there == here or not there.count:
-                continue
-            lacks_all = not here.count and there.count <= _LISTED
-            if there.count <= _FEW or lacks_all:
-                few.append((prefix, there.count))
-            else:
-                deeper += [prefix + digit for digit in _DIGITS]
-        waiting = deeper + waiting
-        while few and (not waiting or sum(count for _, count in few) >= _LISTED):
-            together = [few.pop()]
-            while few and sum(count for _, count in together) + few[-1][1] <= _LISTED:
-                together.append(few.pop())
-            yield [prefix for prefix, _ in together]
+Turn: TypeAlias = Callable[[bytes], Reconciled]
+"""Answers a message of a comparison; an empty one begins it."""
 
 
-def lacked(
-    giver: Peer, taker: Peer, space: Space, asks: Hello, asked: Hello
-) -> tuple[list[SyncItem], list[bytes]]:
-    """Find items that the receiver lacks or has in another version, and those it erased."""
-    found: list[SyncItem] = []
-    erased: list[bytes] = []
-    for prefixes in differing(giver, taker, space, asks, asked):
-        items = iter(giver.listing(space, prefixes, asks))
-        while page := list(islice(items, ITEMS)):
-            asked_for = [replace(item, seq=0) for item in page]
-            for item, answer in zip(page, taker.missing(space, asked_for), strict=True):
-                if answer == LACKS:
-                    found.append(item)
-                elif answer != HAS:
-                    erased.append(item.key)
-    found.sort(key=lambda item: item.seq)
-    return found, erased
+def differences(first: Turn, second: Turn) -> tuple[bytes, bytes]:
+    """Return the ids that only the first side has, and those that only the second has."""
+    have, need, idle = bytearray(), bytearray(), 0
+    message = first(b"").message
+    while len(message) > 1:
+        said = first(second(message).message)
+        have += said.have
+        need += said.need
+        idle = 0 if said.have or said.need else idle + 1
+        if idle > _ROUNDS:
+            raise StoreError("the comparison with the other store makes no progress")
+        if len(have) + len(need) > _MOST:
+            raise RangeError(
+                "the stores differ in too many grains: sync some namespaces at a time",
+                expected=f"at most {_MOST // _ID}",
+            )
+        message = said.message
+    return bytes(have), bytes(need)
 
 
-def shares_none(giver: Peer, taker: Peer, grains: int, asks: Hello) -> bool:
-    """Whether two stores that never synced seem to share no grain, by a sample.
+def listed(peer: Peer, space: Space, hello: Hello) -> list[bytes]:
+    """Return the short keys of all items: a comparison with a store that has none."""
+    empty = _core.SyncItems()
 
-    Then the feed is read from its start, which costs no addresses.
+    def first(message: bytes) -> Reconciled:
+        if not message:
+            return Reconciled(empty.initiate())
+        return Reconciled(*empty.answer(message, True, FRAME))
+
+    _, need = differences(first, lambda message: peer.reconcile(space, message, hello))
+    return short_keys(need)
+
+
+def short_keys(ids: bytes) -> list[bytes]:
+    return [ids[at : at + SHORT] for at in range(0, len(ids), _ID)]
+
+
+def sorted_out(ids: bytes, others: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return short keys of the grains to send, and of those whose states are enough.
+
+    A grain is sent if the other side lacks it, or has other signers of it.
     """
-    prefix = ""
-    while grains > _SOME * len(_DIGITS) ** len(prefix):
-        prefix += "7"
-    listed = giver.listing("grains", [prefix], asks)[:_SOME]
-    items = [SyncItem(item.key) for item in listed]
-    return bool(items) and set(taker.missing("grains", items)) == {LACKS}
+    there = {
+        others[at : at + PREFIX]: others[at + _SIGNERS : at + _ID]
+        for at in range(0, len(others), _ID)
+    }
+    grains, changed = list[bytes](), list[bytes]()
+    for at in range(0, len(ids), _ID):
+        same = there.get(ids[at : at + PREFIX]) == ids[at + _SIGNERS : at + _ID]
+        (changed if same else grains).append(ids[at : at + SHORT])
+    return grains, changed
+
+
+def pays(answers: bytes, sampled: int, other: int) -> bool:
+    """Whether a comparison costs less than sending grains that both sides have.
+
+    Args:
+        answers: What the other store says about a sample of one store.
+        sampled: The number of grains of the sampled store.
+        other: The number of grains of the other store.
+    """
+    shared = answers.count(HAS) * sampled
+    return shared * _GRAIN >= len(answers) * (sampled + other) and shared > 0
 
 
 class ItemView:
-    """The items of one snapshot."""
+    """The items of one snapshot, in the order of a comparison."""
 
-    def __init__(self, *, versioned: bool) -> None:
-        self.last = 0  # the end of the feed that it reaches
-        self.weight = 0  # bytes of its items, when ``view`` returned it
-        self._shelves: dict[int, bytearray] = {}  # by the first byte of their keys
-        self._unsorted: set[int] = set()
-        self._versioned = versioned
+    def __init__(self, last: int = 0) -> None:
+        self.items = _core.SyncItems()
+        self.last = last  # the end of the feed that it reaches
 
-    def add(self, key: bytes, version: bytes, seq: int) -> None:
-        """Add an item with a new key."""
-        shelf = self._shelves.setdefault(key[0], bytearray())
-        shelf += key + version + SEQUENCE.pack(seq)
-        self._unsorted.add(key[0])
+    @property
+    def weight(self) -> int:
+        return _ITEM * len(self.items)
 
-    def weigh(self) -> None:
-        self.weight = sum(map(len, self._shelves.values()))
-
-    def range(self, prefix: str) -> Range:
-        whole, count = blake3.blake3(), 0
-        end = KEY + _VERSION if self._versioned else KEY
-        for items in self._under(prefix):
-            count += len(items) // _ITEM
-            for at in range(0, len(items), _ITEM):
-                whole.update(items[at : at + end])
-        return Range(count, whole.digest(_DIGEST))
-
-    def items(self, prefix: str) -> Iterator[SyncItem]:
-        for items in self._under(prefix):
-            for at in range(0, len(items), _ITEM):
-                key, rest = items[at : at + KEY], items[at + KEY : at + _ITEM]
-                version = rest[:_VERSION] if self._versioned else b""
-                yield SyncItem(bytes(key), bytes(version), SEQUENCE.unpack(rest[_VERSION:])[0])
-
-    def _under(self, prefix: str) -> Iterator[bytearray]:
-        protocol.check_prefixes([prefix])
-        low, high = (int(prefix.ljust(2, end)[:2], 16) for end in "0f")
-        for shelf in sorted(one for one in self._shelves if low <= one <= high):
-            items = self._in_order(shelf)
-            if len(prefix) <= 2:
-                yield items
-                continue
-            first, last = (bytes.fromhex(prefix.ljust(2 * KEY, end)) for end in "0f")
-            begin = _place(items, first)
-            finish = _place(items, last)
-            finish += items[finish * _ITEM : finish * _ITEM + KEY] == last
-            yield items[begin * _ITEM : finish * _ITEM]
-
-    def _in_order(self, shelf: int) -> bytearray:
-        if shelf in self._unsorted:
-            items = self._shelves[shelf]
-            parts = sorted(bytes(items[at : at + _ITEM]) for at in range(0, len(items), _ITEM))
-            self._shelves[shelf] = bytearray().join(parts)
-            self._unsorted.discard(shelf)
-        return self._shelves[shelf]
-
-
-def _place(items: bytearray, key: bytes) -> int:
-    """Return how many items have a lower key."""
-    count = len(items) // _ITEM
-    return bisect_left(range(count), key, key=lambda i: bytes(items[i * _ITEM : i * _ITEM + KEY]))
+    @property
+    def digest(self) -> bytes:
+        """The fingerprint of all items; empty without any."""
+        return self.items.whole() if len(self.items) else b""
 
 
 def view(
     reader: Reader, space: Space, scope: NamespaceScope, before: ItemView | None = None
 ) -> ItemView:
-    found = _grains(reader, scope, before) if space == "grains" else _others(reader, space, scope)
-    found.weigh()
-    return found
-
-
-def _others(reader: Reader, space: Space, scope: NamespaceScope) -> ItemView:
-    found = ItemView(versioned=True)
-    found.last = reader.last_seq()
+    """Make the view of a snapshot; a view of grains continues an earlier one."""
+    if space == "grains":
+        return _grains(reader, scope, before)
+    found = ItemView(reader.last_seq())
     if space == "tombstones":
-        for mark, row in reader.rows(TOMBSTONES):
-            stone = states.tombstone_of(mark, row)
-            if scope.takes_hint(stone.hint):
-                found.add(mark, states.version(stone), 0)
+        stones = (states.tombstone_of(mark, row) for mark, row in reader.rows(TOMBSTONES))
+        taken = (one for one in stones if scope.takes_hint(one.hint))
+        for page in _paged((max(one.at, 0), one.mark, states.version(one)) for one in taken):
+            found.items.add(page)
         return found
-    if space == "signatures":
-        for seq, version in states.signed(reader):
-            blob = reader.blob_at(seq)
-            if blob is not None and scope.takes(reader, seq, blob):
-                found.add(sha256(blob).digest(), version, seq)
-        return found
-    for seq in states.numbers(reader, space):
-        blob = reader.blob_at(seq)
-        if blob is None or not scope.takes(reader, seq, blob):
-            continue
-        address = sha256(blob).digest()
-        try:
-            latest = _version(reader, space, seq, address)
-        except IntegrityError:
-            continue  # reading the grain reports the damage
-        if latest is not None:
-            found.add(address, latest, seq)
+    held = ((seq, reader.blob_at(seq)) for seq in states.numbers(reader, states.HOLD_TABLES))
+    open_ = ((seq, blob) for seq, blob in held if blob and scope.takes(reader, seq, blob))
+    for rows in _paged(_with_holds(reader, open_)):
+        found.items.add_blobs([seq for seq, _, _ in rows], [blob for _, blob, _ in rows])
+        found.items.set_parts(_STATE, [(seq, version) for seq, _, version in rows])
     return found
 
 
-def _version(reader: Reader, space: Space, seq: int, address: bytes) -> bytes | None:
-    """Return the version of a state or of holds; None without any."""
-    if space == "holds":
-        held = states.reported_holds(reader, seq)
-        return states.version(held) if held else None
-    state = states.reported_state(reader, seq, address)
-    return states.version(state) if state is not None and states.is_compared(state) else None
+def _with_holds(
+    reader: Reader, grains: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[int, bytes, bytes]]:
+    """Yield the grains that have holds, with the version of these."""
+    for seq, blob in grains:
+        with suppress(IntegrityError):  # reading the grain reports the damage
+            if held := states.reported_holds(reader, seq):
+                yield seq, blob, states.version(held)
 
 
 def _grains(reader: Reader, scope: NamespaceScope, before: ItemView | None) -> ItemView:
-    if before is None or _was_removed(reader, before.last):
-        before = ItemView(versioned=False)
-    last = reader.last_seq()
-    after, before.last = before.last, last
-    for page in _pages(reader, scope, after, last):
-        digests = _core.address_many([blob for _, blob in page])
-        for (seq, _), address in zip(page, digests, strict=True):
-            before.add(bytes.fromhex(address), _NONE, seq)
+    changed = None if before is None else _changed(reader, before.last)
+    if before is None or changed is None:
+        before, changed = ItemView(), set()
+    items, after, before.last = before.items, before.last, reader.last_seq()
+    fresh = None if scope.everything else set[int]()
+    for page in _pages(reader, scope, after, before.last):
+        seqs = [seq for seq, _ in page]
+        items.add_blobs(seqs, [blob for _, blob in page])
+        if fresh is not None:
+            fresh.update(seqs)
+    later = states.numbers(reader, states.STATE_TABLES, after)
+    numbers = chain(changed, (seq for seq in later if fresh is None or seq in fresh))
+    for parts in _paged((seq, _state_part(reader, seq)) for seq in numbers):
+        items.set_parts(_STATE, parts)
+    again = ((seq, states.signers(reader, seq)) for seq in changed)
+    for parts in _paged(chain(again, states.signed(reader, after))):
+        items.set_parts(_SIGNERS, parts)
     return before
+
+
+def _state_part(reader: Reader, seq: int) -> bytes:
+    """Return the version of a state, or zeros."""
+    blob = reader.blob_at(seq)
+    if blob is None:
+        return _NONE
+    try:
+        state = states.reported_state(reader, seq, sha256(blob).digest())
+    except IntegrityError:
+        return _DAMAGED  # so it is sent, which reports the damage
+    return states.version(state) if state is not None and states.is_compared(state) else _NONE
+
+
+def _paged(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while page := list(islice(rest, _PAGE)):
+        yield page
 
 
 def _pages(
@@ -404,13 +397,14 @@ def _pages(
         yield page
 
 
-def _was_removed(reader: Reader, after: int) -> bool:
-    """Whether any grain was removed after a number."""
+def _changed(reader: Reader, after: int) -> set[int] | None:
+    """Return the grains with an event after a number; None if a grain was removed."""
     if next(reader.rows(REMOVALS, SEQUENCE.pack(after)), None) is not None:
-        return True
-    rows: Sequence[tuple[bytes, bytes]]
-    while rows := list(islice(reader.rows(EVENTS, SEQUENCE.pack(after)), _PAGE)):
-        if any(event_of(row)[0] == DELETED for _, row in rows):
-            return True
-        (after,) = SEQUENCE.unpack(rows[-1][0])
-    return False
+        return None
+    found = set()
+    for _, row in reader.rows(EVENTS, SEQUENCE.pack(after)):
+        kind, seq, _ = event_of(row)
+        if kind == DELETED:
+            return None
+        found.add(seq)
+    return found

@@ -12,7 +12,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain.counts import counted
 from omsgrain.errors import (
-    ErasedError,
     NotFoundError,
     RangeError,
     SchemaError,
@@ -24,37 +23,50 @@ from omsgrain.sync.peer import (
     ITEMS,
     KEY,
     LACKS,
+    SHORT,
     START,
     VERSION,
     Batch,
     BatchResult,
     Greeting,
     Hello,
+    Kind,
     Peer,
     Position,
     Refusal,
     Right,
     Space,
-    SyncItem,
 )
-from omsgrain.sync.reconcile import NamespaceScope, lacked, shares_none
+from omsgrain.sync.reconcile import (
+    NamespaceScope,
+    differences,
+    pays,
+    short_keys,
+    sorted_out,
+)
 
 _PIECES = 10_000  # the most responses with a piece of one item
 
 
-def by_keys(peer: Peer, space: Space, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
+def by_keys(peer: Peer, kind: Kind, keys: Sequence[bytes], hello: Hello) -> Iterator[Batch]:
     """Request items by their keys; ``more`` of a batch says whether others follow."""
     left, pieces = list(keys), 0
+    reached: dict[bytes, bytes] = {}
     while left:
         page, left = left[:ITEMS], left[ITEMS:]
-        batch = peer.get(space, page, hello)
+        batch = peer.get(kind, page, hello)
         fresh = {*batch.rest} - {*page}
-        asked = {key[:KEY]: key[KEY:] for key in page}
+        asked = {key[:KEY]: key for key in page}
         pieces += bool(fresh)
         if {*page} <= {*batch.rest} or pieces > _PIECES:
             raise _endless()
-        if any(asked.get(key[:KEY], key[KEY:]) >= key[KEY:] for key in fresh):
-            raise _endless()  # not requested, or a step back
+        for key in fresh:  # a whole key for a short one, or a piece further on
+            before = asked.get(key[:SHORT]) or asked.get(key[:KEY]) or reached.get(key[:KEY])
+            if before is None and kind == "grains" and len(key) > KEY:
+                before = key[:KEY]  # the state of a grain that a requested one superseded
+            if before is None or key <= before:
+                raise _endless()
+            reached[key[:KEY]] = key
         left = [*batch.rest, *left]
         yield replace(batch, until=None, rest=(), more=bool(left))
 
@@ -271,11 +283,12 @@ def sync(
     left = _SyncParty(source, ours, Hello(ours.store, scope.namespaces))
     right = _SyncParty(target, theirs, Hello(theirs.store, scope.namespaces))
     sent, received = Count("sent", progress), Count("received", progress)
+    comparison = _Comparison(left, right)
     passes = []
     if direction != "pull":
-        passes.append(_Pass(left, right, sent, dry_run))
+        passes.append(_Pass(left, right, comparison, sent, dry_run))
     if direction != "push":
-        passes.append(_Pass(right, left, received, dry_run))
+        passes.append(_Pass(right, left, comparison, received, dry_run))
     for one in passes:
         one.check()
     if not dry_run and (ours.keys != theirs.keys or not ours.keys):
@@ -324,10 +337,47 @@ def _share(left: _SyncParty, right: _SyncParty, count: Count) -> None:
         count.refuse((Refusal("erasure", b"", RangeError.code),))
 
 
+class _Comparison:
+    """What either side lacks; both directions use it, so it is found once."""
+
+    def __init__(self, left: _SyncParty, right: _SyncParty) -> None:
+        remote = left.peer.remote and not right.peer.remote
+        self._first, self._second = (right, left) if remote else (left, right)
+        self._found: dict[Space, tuple[bytes, bytes]] = {}
+        self._pays: bool | None = None
+
+    def ids(self, space: Space, giver: _SyncParty) -> tuple[bytes, bytes]:
+        """Return the ids that only a side has, and those that only the other has."""
+        if space not in self._found:
+            first, second = self._first, self._second
+            self._found[space] = differences(
+                lambda message: first.peer.reconcile(space, message, second.hello, True),
+                lambda message: second.peer.reconcile(space, message, first.hello, False),
+            )
+        have, need = self._found[space]
+        return (have, need) if giver is self._first else (need, have)
+
+    def pays(self) -> bool:
+        """Whether the sides seem to share enough grains; otherwise the feeds are read."""
+        first, second = self._first, self._second
+        if self._pays is None:
+            sample = first.peer.reconcile("grains", b"", second.hello, True).sample
+            answers = second.peer.missing(sample) if sample else b""
+            self._pays = pays(answers, first.greeting.grains, second.greeting.grains)
+        return self._pays
+
+
 class _Pass:
-    def __init__(self, giver: _SyncParty, taker: _SyncParty, count: Count, dry_run: bool) -> None:
+    def __init__(
+        self,
+        giver: _SyncParty,
+        taker: _SyncParty,
+        comparison: _Comparison,
+        count: Count,
+        dry_run: bool,
+    ) -> None:
         self._giver, self._taker, self._count = giver, taker, count
-        self._dry_run = dry_run
+        self._comparison, self._dry_run = comparison, dry_run
         self._rights = frozenset(taker.greeting.rights)
         self._linear = False
 
@@ -353,11 +403,11 @@ class _Pass:
     def erasures(self, full: bool) -> None:
         if not self.has_erasures(full):
             return
-        items = self._lacked("tombstones")
+        keys = self._lacked("tombstones")
         if self._dry_run:
-            self._count.add("erasures", BatchResult(tombstones=len(items)))
+            self._count.add("erasures", BatchResult(tombstones=len(keys)))
             return
-        self._send("tombstones", "erasures", items)
+        self._send("tombstones", "erasures", keys)
         given = self._giver
         if given.greeting.store:
             end = Batch(given.greeting.store, given.hello.namespaces)
@@ -383,7 +433,7 @@ class _Pass:
             return True
         if not (taker.greeting.grains and giver.greeting.grains):
             return True  # an empty store needs no comparison
-        return shares_none(giver.peer, taker.peer, giver.greeting.grains, taker.hello)
+        return not self._comparison.pays()
 
     def _follow(self) -> bool:
         """Read the feed from the last position; False if that position is gone."""
@@ -398,38 +448,32 @@ class _Pass:
         """Send the differences; the next sync reads the feed from here."""
         self._count.compared = True
         end = self._giver.greeting.position
-        waiting = self._send("grains", "grains", self._lacked("grains"))
+        grains, changed = sorted_out(*self._comparison.ids("grains", self._giver))
+        waiting = self._send("grains", "grains", grains)
         while waiting:  # superseding grains that arrived before their predecessors
-            found = self._send("grains", "grains", [SyncItem(key) for key in waiting])
+            found = self._send("grains", "grains", waiting)
             if len(found) >= len(waiting):
                 break
             waiting = found
         if waiting:
             code = NotFoundError.code
             self._count.refuse(tuple(Refusal("grain", key, code) for key in waiting))
-        if "grains" in self._rights:
-            self._send("signatures", "grains", self._lacked("signatures"))
-        self._send("states", "states", self._lacked("states"))
+        self._send("states", "states", changed)
         given = self._giver
         if not self._dry_run and given.greeting.store:
             self._put("states", Batch(given.greeting.store, given.hello.namespaces, until=end))
 
-    def _lacked(self, space: Space) -> list[SyncItem]:
-        giver, taker = self._giver, self._taker
-        items, erased = lacked(giver.peer, taker.peer, space, taker.hello, giver.hello)
-        code = ErasedError.code
-        self._count.refuse(tuple(Refusal("grain", key, code) for key in erased))
-        return items
+    def _lacked(self, space: Space) -> list[bytes]:
+        mine, _ = self._comparison.ids(space, self._giver)
+        return short_keys(mine)
 
-    def _send(self, space: Space, step: Step, items: Sequence[SyncItem]) -> list[bytes]:
-        """Send items by their keys; return those that wait for others."""
-        if space == "grains" and self._dry_run:
-            self._count.add(step, BatchResult(stored=len(items)))
-            return []
+    def _send(self, kind: Kind, step: Step, keys: Sequence[bytes]) -> list[bytes]:
+        """Send items by their keys; return the addresses of those that wait for others."""
         if self._dry_run:
+            if kind == "grains":
+                self._count.add(step, BatchResult(stored=len(keys)))
             return []
-        keys = [item.key for item in items]
-        batches = by_keys(self._giver.peer, space, keys, self._taker.hello)
+        batches = by_keys(self._giver.peer, kind, keys, self._taker.hello)
         return [one for batch in batches for one in self._offer(step, batch)]
 
     def _offer(self, step: Step, batch: Batch) -> tuple[bytes, ...]:
@@ -462,8 +506,8 @@ def _size(batch: Batch) -> int:
 
 def would_store(peer: Peer, batch: Batch) -> BatchResult:
     """Count how many grains of a batch would be new to a peer."""
-    items = [SyncItem(digest) for digest in dict.fromkeys(digests(batch.grains))]
+    addresses = list(dict.fromkeys(digests(batch.grains)))
     new = 0
-    for at in range(0, len(items), ITEMS):
-        new += peer.missing("grains", items[at : at + ITEMS]).count(LACKS)
-    return BatchResult(stored=new, duplicates=len(items) - new)
+    for at in range(0, len(addresses), ITEMS):
+        new += peer.missing(addresses[at : at + ITEMS]).count(LACKS)
+    return BatchResult(stored=new, duplicates=len(addresses) - new)

@@ -54,7 +54,7 @@ from omsgrain.store.policy_context import PolicyContext
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import admit, place
-from omsgrain.sync.peer import GrainState, HoldToggle, PeerTerms, Refusal, Space, Tombstone
+from omsgrain.sync.peer import GrainState, HoldToggle, PeerTerms, Refusal, Tombstone
 from omsgrain.sync.protocol import pack_value
 
 if TYPE_CHECKING:
@@ -68,10 +68,8 @@ _ITEMS: Final = 1_000
 """The most successors and holds, together, in a piece of a state."""
 _NAME: Final = 64
 """Bytes of an address in a message, with its flags."""
-_ABOUT: dict[Space, tuple[Table, ...]] = {
-    "states": (STATES, HOLDS, TOGGLES),
-    "holds": (HOLDS, TOGGLES),
-}
+HOLD_TABLES: Final = (HOLDS, TOGGLES)
+STATE_TABLES: Final = (STATES, *HOLD_TABLES)
 _RANK = {"verified": 0, "unverified": 0, "contested": 1, "retracted": 2}
 _OPERATIONS = {"verified": "verify", "contested": "contest", "retracted": "retract"}
 
@@ -130,7 +128,7 @@ def with_states(reader: Reader, first: int, last: int) -> set[int]:
     Most grains have none, and are not looked up.
     """
     found: set[int] = set()
-    for table in (*_ABOUT["states"], SUPERSEDES):
+    for table in (*STATE_TABLES, SUPERSEDES):
         for key, _ in reader.rows(table, SEQUENCE.pack(max(first - 1, 0))):
             (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
             if seq > last:
@@ -139,26 +137,32 @@ def with_states(reader: Reader, first: int, last: int) -> set[int]:
     return found
 
 
-def numbers(reader: Reader, space: Space) -> Iterator[int]:
-    """Yield the numbers of the grains that have a state, or holds; each once."""
-    before: set[int] = set()
-    for table in _ABOUT[space]:
-        met: set[int] = set()
-        for key, _ in reader.rows(table):
-            (seq,) = SEQUENCE.unpack(key[: SEQUENCE.size])
-            if seq not in before and seq not in met:
-                yield seq
-            met.add(seq)
-        before |= met
+def numbers(reader: Reader, tables: Iterable[Table], after: int = 0) -> Iterator[int]:
+    """Yield the numbers of the grains with rows in some tables, for each table once."""
+    first = SEQUENCE.pack(after)
+    for table in tables:
+        rows = (key[: SEQUENCE.size] for key, _ in reader.rows(table, first))
+        yield from (SEQUENCE.unpack(number)[0] for number, _ in groupby(rows) if number > first)
 
 
-def signed(reader: Reader) -> Iterator[tuple[int, bytes]]:
+def signed(reader: Reader, after: int = 0) -> Iterator[tuple[int, bytes]]:
     """Yield the signed grains: the number, and a digest of the signers.
 
     Encrypted signatures are left out: they are bound to their place in this store.
     """
-    rows = ((key, row) for key, row in reader.rows(SIGNATURES) if row[:1] != SEALED)
-    for number, keys in groupby((key for key, _ in rows), key=lambda key: key[: SEQUENCE.size]):
+    found = _signers(reader.rows(SIGNATURES, SEQUENCE.pack(after)))
+    return ((seq, digest) for seq, digest in found if seq > after)
+
+
+def signers(reader: Reader, seq: int) -> bytes:
+    """Return the digest of a grain's signers; zeros without any."""
+    found = _signers(reader.rows(SIGNATURES, prefix=SEQUENCE.pack(seq)))
+    return next((digest for _, digest in found), bytes(VERSION))
+
+
+def _signers(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
+    open_ = (key for key, row in rows if row[:1] != SEALED)
+    for number, keys in groupby(open_, key=lambda key: key[: SEQUENCE.size]):
         names = b"".join(key[SEQUENCE.size :] for key in keys)
         yield SEQUENCE.unpack(number)[0], blake3.blake3(names).digest(VERSION)
 

@@ -96,6 +96,9 @@ pub mod pages;
 pub mod peek;
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod reconcile;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod seal;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

@@ -4,7 +4,9 @@
 use crate::codec::cbor::Cbor;
 use crate::codec::msgpack::Msgpack;
 use crate::codec::{Cursor, Encoding, Head, Wire, skip};
-use crate::header::{CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Facts, Header, LEN, ns_hash, seconds};
+use crate::header::{
+    COMPRESSED, CONTENT_REFS, EMBEDDING_REFS, ENCRYPTED, Facts, Header, LEN, ns_hash, seconds,
+};
 use crate::registry::{self, id};
 use crate::{Code, Error, Result, decode, extent};
 use alloc::{borrow::ToOwned as _, string::String};
@@ -65,6 +67,18 @@ pub fn user_id(blob: &[u8]) -> Result<Option<String>> {
     let payload = decode::payload(header, blob)?;
     let seen = Peek::at(header.encoding(), &payload).map_err(|e| e.shifted(LEN))?;
     Ok(seen.user_id.map(str::to_owned))
+}
+
+/// The time of a blob, in ms since 1970, as a function of its bytes alone: from its header, in whole
+/// seconds, where the payload is sealed, compressed or damaged.
+pub fn created_at(blob: &[u8]) -> u64 {
+    let Ok(header) = Header::read(blob) else { return 0 };
+    let seconds = u64::from(header.created_at) * 1000;
+    if header.has(ENCRYPTED | COMPRESSED) {
+        return seconds;
+    }
+    let seen = Peek::at(header.encoding(), &blob[LEN..]).ok().and_then(|seen| seen.created_at);
+    seen.and_then(|ms| u64::try_from(ms).ok()).unwrap_or(seconds)
 }
 
 fn look<'p, W: Wire>(payload: &'p [u8], cursor: &mut Cursor<'p>) -> Result<Peek<'p>> {
@@ -133,6 +147,19 @@ mod tests {
             ours[1] |= ENCRYPTED;
             assert_eq!(user_id(&ours).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn the_time_of_a_blob() {
+        for encoding in [Encoding::Msgpack, Encoding::Cbor] {
+            let mut plain = blob(GRAIN, encoding, false);
+            assert_eq!(created_at(&plain), 1_768_471_200_999);
+            plain[1] |= ENCRYPTED;
+            assert_eq!(created_at(&plain), 1_768_471_200_000);
+            assert_eq!(created_at(&plain[..8]), 0);
+        }
+        let long = GRAIN.replace("two", &"two ".repeat(100));
+        assert_eq!(created_at(&blob(&long, Encoding::Msgpack, true)), 1_768_471_200_000);
     }
 
     #[test]

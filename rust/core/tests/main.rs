@@ -4,6 +4,7 @@
 
 mod lines;
 mod memtable;
+mod reconcile;
 mod round_trip;
 mod shape_cache_read;
 mod shape_cache_write;

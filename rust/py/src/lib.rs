@@ -17,6 +17,7 @@ mod memtable;
 mod pages;
 mod pyref;
 mod read_counts;
+mod reconcile;
 mod shape_cache;
 mod signature;
 
@@ -60,6 +61,8 @@ mod _core {
     use crate::pages::{RowSums, free_pages, walk_pages};
     #[pymodule_export]
     use crate::read_counts::ReadCounts;
+    #[pymodule_export]
+    use crate::reconcile::{SyncItems, cut_message};
     #[pymodule_export]
     use crate::signature::{SignedPieces, joined_seals, plain_header, prove_many, seal_parts, sealed_header};
 
