@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgpack
 
 import omsgrain as og
+import oracle_negentropy
 from containers import reclosed
 from fuzz.target import Run, Target
-from omsgrain import container
+from omsgrain import _core, container
 from omsgrain.container.stream import pack_stream
 from omsgrain.grain import encode
 from omsgrain.storage import records
@@ -232,7 +233,42 @@ def _grains_of(data: bytes) -> list[bytes]:
             return list(found)
 
 
+@contextmanager
+def _comparison(room: Path) -> Iterator[Run]:
+    """A message about a set of items; the first byte says which side reads it, and how many."""
+    sides = []
+    for count in (0, 20, 3_000):
+        items = _core.SyncItems()
+        keys = [n.to_bytes(2, "big") * 16 for n in range(count)]
+        items.add([(n // 7, key, bytes(8)) for n, key in enumerate(keys)])
+        sides.append(items)
+
+    def run(data: bytes) -> None:
+        first, body = (data[0], data[1:]) if data else (0, b"")
+        mine, initiator = sides[(first >> 1) % len(sides)], bool(first & 1)
+        said, have, need = mine.answer(body, initiator, 4_096)
+        assert len(said) <= 4_096 and len(need) <= len(body)
+        assert initiator or not have + need
+        assert _core.cut_message(body, 1 << 20) == body
+        for other in sides:  # what it says can be read
+            other.answer(said, not initiator, 4_096)
+            other.answer(_core.cut_message(said, 300), not initiator, 4_096)
+
+    yield run
+
+
+def _comparisons() -> list[bytes]:
+    items = [(n * 5, bytes([n]) * 32) for n in range(200)]
+    client, server = oracle_negentropy.Side(items[::2]), oracle_negentropy.Side(items)
+    found, message = list[bytes](), client.initiate()
+    while message:
+        found += [message, said := server.respond(message)]
+        message = client.reconcile(said) or b""
+    return [bytes([kind]) + one for kind in range(6) for one in found]
+
+
 TARGETS = {
+    "sync comparison": Target(_comparison, _comparisons),
     "sync message": Target(_message, _messages),
     "sync batch": Target(_batch, _batches),
     "sync file": Target(_file, _files, mend=lambda data: reclosed(data)),

@@ -7,7 +7,7 @@
 peer        the contract of a side, and the values that cross
 protocol    these values as bytes, and their limits
 run         the requests of a sync, in their order
-reconcile   what differs: positions in the feed, digests of ranges
+reconcile   what differs: positions in the feed, set reconciliation
 local       a store of this process as a peer
 http        a store behind a server as a peer
 bundle      sync by file

@@ -43,7 +43,7 @@ LEAST_FRAME: Final = 4096
 """The smallest limit of such a message."""
 
 Space: TypeAlias = Literal["grains", "holds", "tombstones"]
-"""What is compared: grains with their signers and states, the holds of grains, or tombstones."""
+"""The kinds of comparisons: of grains with signers and states, of holds, of tombstones."""
 
 Kind: TypeAlias = Literal["grains", "states", "holds", "tombstones"]
 """What ``get`` returns. The key of a tombstone is its mark, all other keys are addresses."""
@@ -134,7 +134,7 @@ class Reconciled:
     """The response to a message of a comparison.
 
     An id has 32 bytes: the first 16 of an address or a mark, 8 of a digest of the state, the holds
-    or the tombstone, and 8 of a digest of the signers. Zeros stand for none of these.
+    or the tombstone, and 8 of a digest of the signers. Without a state or signers it has zeros there.
 
     Attributes:
         message: The next message of negentropy; a single byte if nothing is left to ask.
@@ -348,7 +348,7 @@ class Peer(Protocol):
         """Answer a message of negentropy version 1 about the items of this store.
 
         Args:
-            space: What is compared.
+            space: The kind of comparison.
             message: The message of the other side; empty to begin a comparison.
             hello: The introduction of the other side.
             initiator: Whether this side began the comparison.

@@ -7,7 +7,7 @@ A comparison is negentropy version 1. Items are ordered by the time of their gra
      8 bytes   of a digest of the state, the holds or the tombstone, with the first 16 bytes
      8 bytes   of a digest of the signers, with the first 16 bytes
 
-Zeros stand for no state and no signers.
+Without a state or signers an id has zeros there.
 
 So an id shows which grain it is about, and what of it differs. Two stores of a million grains that
 differ in one grain find it in five steps of sixteen fingerprints each.

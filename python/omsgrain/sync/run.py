@@ -338,7 +338,7 @@ def _share(left: _SyncParty, right: _SyncParty, count: Count) -> None:
 
 
 class _Comparison:
-    """What either side lacks; both directions use it, so it is found once."""
+    """The differences of two sides, found once for both directions."""
 
     def __init__(self, left: _SyncParty, right: _SyncParty) -> None:
         remote = left.peer.remote and not right.peer.remote

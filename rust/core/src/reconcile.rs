@@ -32,7 +32,7 @@ const PARTS: usize = 16;
 const LISTED: usize = 2 * PARTS;
 /// The number of items between two stored sums.
 const BLOCK: usize = 64;
-/// What may follow in a message once its limit is reached.
+/// Bytes that may follow in a message once its limit is reached.
 const SPARE: usize = 200;
 /// The least limit of a message.
 pub const LEAST: usize = 4096;
@@ -185,7 +185,7 @@ impl Items {
 
     /// The response to a message, of at most about `limit` bytes.
     ///
-    /// What did not fit becomes one range with a fingerprint, about which the other side asks
+    /// All that did not fit becomes one range with a fingerprint. The other side asks about it
     /// again.
     ///
     /// # Errors
