@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+from omsgrain.errors import CorruptError, OmsError, SchemaError, UnsupportedError
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.request import Handler, RequestContext
 from omsgrain.server.service import Flag
@@ -68,7 +68,7 @@ def _packed(answer: Callable[[], Any]) -> Response:
         return Response(protocol.pack(answer()), media_type=protocol.MEDIA)
     except UnsupportedError as error:
         raise _refusal("not_let", error) from None
-    except SchemaError as error:
+    except (SchemaError, CorruptError) as error:  # a broken grain is refused alone
         raise _refusal("invalid_message", error) from None
 
 
