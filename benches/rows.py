@@ -15,11 +15,12 @@ from benches import (
     search,
     startup,
     store,
+    sync,
     trust,
 )
 from benches.measure import Row
 
-_AREAS = (codec, bulk, store, expiry, read, search, recall, growth, startup, trust, formats)
+_AREAS = (codec, bulk, store, expiry, read, search, recall, sync, growth, startup, trust, formats)
 ROWS: dict[str, Row] = {
     row.id: row
     for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: report.order(r.id))

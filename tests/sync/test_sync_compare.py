@@ -182,8 +182,8 @@ def test_two_grains_with_one_short_key(monkeypatch: pytest.MonkeyPatch) -> None:
     class Shorter(LocalPeer):
         """A store in which all keys of a half begin alike."""
 
-        def _numbers(self, reader: Any, kind: Any, keys: Any, hello: Hello) -> Any:
-            found = super()._numbers(reader, kind, keys, hello)
+        def _numbers(self, kind: Any, keys: Any, hello: Hello) -> Any:
+            found = super()._numbers(kind, keys, hello)
             return sorted({(seq, key) for seq, _ in found for key in keys if len(key) == SHORT}
                           | {one for one in found if len(one[1]) > SHORT})  # fmt: skip
 

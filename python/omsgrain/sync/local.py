@@ -220,23 +220,24 @@ class LocalPeer:
         self._need("give")
         protocol.check_keys(keys)
         settings = self._context.settings
-        with self._context.storage.read() as reader:
-            if kind == "tombstones":
+        if kind == "tombstones":
+            with self._context.storage.read() as reader:
                 return batches.stones(reader, keys, hello)
-            found = self._numbers(reader, kind, keys, hello)
+        found = self._numbers(kind, keys, hello)
+        with self._context.storage.read() as reader:
             batch = batches.items(reader, settings, kind, found, hello, SIZE, self._purpose)
         return self._noted(batch, hello)
 
-    def _numbers(
-        self, reader: Reader, kind: Kind, keys: Sequence[bytes], hello: Hello
-    ) -> list[tuple[int, bytes]]:
+    def _numbers(self, kind: Kind, keys: Sequence[bytes], hello: Hello) -> list[tuple[int, bytes]]:
         """Return the number of each grain with its key; a short key may fit two grains."""
-        whole = [key for key in keys if len(key) >= KEY]
-        below: Reader = getattr(reader, "inner", reader)
-        seqs = below.find([key[:KEY] for key in whole]) if whole else ()
-        found = [(seq, key) for seq, key in zip(seqs, whole, strict=True) if seq is not None]
+        found: list[tuple[int, bytes]] = []
+        if whole := [key for key in keys if len(key) >= KEY]:
+            with self._context.storage.read() as reader:
+                below: Reader = getattr(reader, "inner", reader)
+                seqs = below.find([key[:KEY] for key in whole])
+            found = [(seq, key) for seq, key in zip(seqs, whole, strict=True) if seq is not None]
         if short := [key for key in keys if len(key) == SHORT]:
-            with _viewing:
+            with _viewing, self._context.storage.read() as reader:
                 items = self._view(reader, "holds" if kind == "holds" else "grains", hello).items
                 fits = items.find(short)
             found += [(seq, key) for seqs, key in zip(fits, short, strict=True) for seq in seqs]

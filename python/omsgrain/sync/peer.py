@@ -134,7 +134,7 @@ class Reconciled:
     """The response to a message of a comparison.
 
     An id has 32 bytes: the first 16 of an address or a mark, 8 of a digest of the state, the holds
-    or the tombstone, and 8 of a digest of the signers. Without a state or signers it has zeros there.
+    or the tombstone, and 8 of a digest of the signers. Without a state or signers these are zeros.
 
     Attributes:
         message: The next message of negentropy; a single byte if nothing is left to ask.
