@@ -3,8 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 from typing import Any
+
+import pytest
+from benches.measure import Plan
+from benches.sync import first_sync
 
 import omsgrain as og
 from omsgrain.sync import LocalPeer, sync
@@ -79,6 +84,16 @@ def test_a_difference_among_many_is_found_by_ranges() -> None:
     report = sync(LocalPeer(robot), far, full=True)
     assert report.sent.grains == 1
     assert far.bytes < 8_000
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_a_first_sync_costs_little_more_than_negentropy(
+    scattered: bool, long: bool, tmp_path: Path
+) -> None:
+    """All that crosses beside the grains, against negentropy's messages alone."""
+    plan = Plan("standard", 20_000 if long else 2_000, 1, tmp_path)
+    case = first_sync(scattered, plan)
+    assert case.ours() <= 1.2 * case.peer()
 
 
 def test_a_first_meeting_of_stores_with_nothing_in_common() -> None:
