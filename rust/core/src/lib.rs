@@ -23,6 +23,7 @@ pub mod registry;
 mod compress;
 mod grain;
 mod profiles;
+mod script;
 mod value;
 mod warn;
 

@@ -9,6 +9,7 @@ use alloc::borrow::Cow;
 
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use crate::script::{PIECE, calm, is_inside};
 use crate::{Code, Error, Result};
 
 include!(concat!(env!("OUT_DIR"), "/letters.rs"));
@@ -61,7 +62,7 @@ pub fn check_nfc(text: &str) -> Result<()> {
 /// Whether all letters are settled: if so, the text is in NFC.
 #[inline]
 pub fn is_settled(text: &str) -> bool {
-    settled(text.as_bytes()) == text.len()
+    settled(text.as_bytes(), false) == text.len()
 }
 
 /// The number of bytes at the start that are in NFC, up to the letter before the first that
@@ -70,7 +71,7 @@ fn in_order(text: &str) -> usize {
     let bytes = text.as_bytes();
     let mut at = 0;
     loop {
-        at += settled(&bytes[at..]);
+        at += settled(&bytes[at..], at > 0);
         let Some(mark) = Letter::first(&bytes[at..]) else { return at };
         let behind = at + mark.len;
         let next = Letter::first(&bytes[behind..]);
@@ -128,19 +129,16 @@ impl Letter {
     }
 }
 
-/// The number of bytes that are tested at once, without a branch.
-const PIECE: usize = 32;
-
-/// The number of bytes of settled letters at the start.
+/// The number of bytes of settled letters at the start. After a mark, another one is often near:
+/// then the first letters are tested one by one.
 #[inline]
-fn settled(bytes: &[u8]) -> usize {
+fn settled(bytes: &[u8], after_mark: bool) -> usize {
     // Small machines have no branch prediction, and no room for the tables.
     if !cfg!(feature = "std") {
         return by_letters(bytes);
     }
-    let mut at = 0;
+    let mut at = if after_mark { 0 } else { calm(bytes) };
     loop {
-        at += calm(&bytes[at..]);
         let mut end = bytes.len().min(at + PIECE);
         while bytes.get(end).is_some_and(|byte| is_inside(*byte)) {
             end += 1;
@@ -149,68 +147,8 @@ fn settled(bytes: &[u8]) -> usize {
         if at < end || end == bytes.len() {
             return at;
         }
+        at += calm(&bytes[at..]);
     }
-}
-
-/// Whether a byte of UTF-8 continues a letter.
-fn is_inside(byte: u8) -> bool {
-    byte & 0xc0 == 0x80
-}
-
-/// The number of bytes at the start that surely are settled letters, in whole pieces. Testing
-/// letter by letter takes at least twice the time, since the processor cannot predict where a word
-/// ends.
-fn calm(bytes: &[u8]) -> usize {
-    let mut at = 0;
-    // A letter at the end of a piece continues after it.
-    while let Some(piece) = bytes.get(at..at + PIECE + 2) {
-        let (first, second, third) = (&piece[..PIECE], &piece[1..=PIECE], &piece[2..]);
-        if !first.iter().fold(true, |all, a| all & begins_settled(*a)) {
-            let threes = first.iter().zip(second).zip(third);
-            if !threes.fold(true, |all, ((a, b), c)| all & begins_settled_letter(*a, *b, *c)) {
-                break;
-            }
-        }
-        at += PIECE;
-    }
-    while at > 0 && bytes.get(at).is_some_and(|byte| is_inside(*byte)) {
-        at -= 1;
-    }
-    at
-}
-
-// The compiler vectorizes these two: they compare bytes, without branches or tables. For Latin,
-// Cyrillic and Chinese text the first is enough. The second covers the common letters of Greek,
-// Hebrew, Arabic, kana and Hangul, punctuation and emoji.
-
-/// Whether every letter that begins with this byte is settled.
-#[inline(always)]
-fn begins_settled(a: u8) -> bool {
-    (a < 0xcc)
-        | between(a, 0xcf, 0xd1)
-        | between(a, 0xd3, 0xd5)
-        | between(a, 0xe4, 0xe9)
-        | between(a, 0xeb, 0xec)
-}
-
-/// Whether these three bytes begin a settled letter that this test covers.
-#[inline(always)]
-fn begins_settled_letter(a: u8, b: u8, c: u8) -> bool {
-    begins_settled(a)
-        | ((a == 0xce) & (b != 0x87))
-        | ((a == 0xd7) & between(b, 0x90, 0xaa))
-        | ((a == 0xd8) & (b >= 0x9b))
-        | ((a == 0xd9) & !between(b, 0x8b, 0xb0))
-        | ((a == 0xe2) & (b == 0x80) & (c >= 0x82))
-        | ((a == 0xe3) & between(b, 0x81, 0x83) & (c != 0x99) & (c != 0x9a))
-        | ((a == 0xea) & (b >= 0xb0))
-        | ((a == 0xed) & (b < 0x9e))
-        | ((a == 0xf0) & (b == 0x9f) & (c >= 0x80))
-}
-
-#[inline(always)]
-fn between(byte: u8, from: u8, to: u8) -> bool {
-    byte.wrapping_sub(from) <= to - from
 }
 
 /// The number of bytes of settled letters at the start. Each length of a letter has its own loop:
@@ -274,24 +212,6 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_are_known_as_settled_are() {
-        let mut bytes = [0; 6];
-        for c in '\u{80}'..=char::MAX {
-            let len = c.encode_utf8(&mut bytes).len();
-            let settled = Letter::first(&bytes[..len]).is_some_and(|letter| letter.is(SETTLED));
-            for after in [b' ', 0xff] {
-                bytes[len] = after;
-                assert!(settled || !begins_settled(bytes[0]), "{c:?}");
-                assert!(settled || !begins_settled_letter(bytes[0], bytes[1], bytes[2]), "{c:?}");
-            }
-        }
-        assert!("aéж中가αאاあ—🙂".chars().all(|c| {
-            c.encode_utf8(&mut bytes);
-            begins_settled_letter(bytes[0], bytes[1], bytes[2])
-        }));
-    }
-
-    #[test]
     fn composes_and_checks() {
         assert_eq!(nfc("e\u{301}").unwrap(), "é");
         assert_eq!(nfc("\u{212a}").unwrap(), "K");
@@ -316,18 +236,50 @@ mod tests {
         }
     }
 
-    #[test]
-    fn random_text_of_every_kind_of_letter() {
-        let mut seed = 11_u64;
-        let mut below = |n: usize| {
+    fn random(mut seed: u64) -> impl FnMut(usize) -> usize {
+        move |n| {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             (seed >> 33) as usize % n
-        };
-        // Letters that change, combine or block another, and settled ones.
-        let odd: Vec<char> = ('\u{80}'..=char::MAX)
+        }
+    }
+
+    /// Letters that change, combine or block another.
+    fn odd_letters() -> Vec<char> {
+        ('\u{80}'..=char::MAX)
             .filter(|c| !is_settled(c.encode_utf8(&mut [0; 4])) || c.nfd().count() > 1)
             .filter(|c| !('\u{ac00}'..='\u{d7a3}').contains(c) || (*c as u32).is_multiple_of(97))
+            .collect()
+    }
+
+    #[test]
+    fn long_text_of_several_scripts_with_odd_letters() {
+        let (mut below, odd) = (random(12), odd_letters());
+        let words: Vec<&str> = "größe tất съешь κόσμε שלום مرحبا नाम काम สวัสดี 你好， こんにちは 안녕하세요 ☕— 👩\u{200d}🔬 हिन्दी"
+            .split(' ')
             .collect();
+        for _ in 0..3_000 {
+            let mut text = String::new();
+            let mut word = words[0];
+            for _ in 0..below(30) {
+                if below(5) == 0 {
+                    word = words[below(words.len())];
+                }
+                text.push_str(word);
+                match below(25) {
+                    0 => text.push(odd[below(odd.len())]),
+                    1..8 => text.push(' '),
+                    _ => (),
+                }
+            }
+            agree(&text);
+            let composed: String = text.nfc().collect();
+            agree(&composed);
+        }
+    }
+
+    #[test]
+    fn random_text_of_every_kind_of_letter() {
+        let (mut below, odd) = (random(11), odd_letters());
         let plain: Vec<char> = "aeé кнאבعكलनर中かがガ가각ᄀ😀\u{feff}".chars().collect();
         let mut text = String::new();
         for round in 0..20_000 {
