@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from omsgrain import _core, registry
 from omsgrain.errors import OmsWarning, SchemaError, number_found
@@ -276,7 +276,13 @@ class Grain(Mapping[str, Any]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as a new dict, for ``encode(..., keep_type_name=True)``."""
-        return {name: _copy(value) for name, value in self.fields.items()}
+        held = self.fields
+        # dict() of a mapping proxy asks it for each key.
+        fields = held.copy() if isinstance(held, MappingProxyType) else dict(held)
+        for name, value in fields.items():
+            if type(value) not in _IMMUTABLE:
+                fields[name] = _copy(value)
+        return fields
 
     def to_json(self) -> str:
         """Return the fields as one line of JSON, with bytes as ``{"$bytes": base64}``.
@@ -446,11 +452,16 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
+_IMMUTABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
+
+
 def _copy(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _copy(item) for key, item in value.items()}
+    if type(value) in _IMMUTABLE:
+        return value
     if isinstance(value, list):
         return [_copy(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _copy(item) for key, item in value.items()}
     return value
 
 

@@ -84,3 +84,21 @@ def test_a_refused_blob_leaves_nothing_behind() -> None:
         with pytest.raises(og.errors.OmsError):
             _core.fields(blob[:cut])
         assert dict(_core.fields(blob)) == expected
+
+
+def test_to_dict_is_a_copy_all_the_way_down() -> None:
+    fields = {
+        "type": "observation",
+        "observer_id": "robot-7",
+        "observer_type": "lidar",
+        "created_at": 1_768_471_200_000,
+        "structural_tags": ["shelf"],
+        "context": {"tags": ["a", {"deep": [1]}]},
+    }
+    grain = og.decode(og.encode(fields))
+    copy = grain.to_dict()
+    assert copy == grain.fields == fields
+    copy["structural_tags"].append("dock")
+    copy["context"]["tags"][1]["deep"].append(2)
+    copy["subject"] = "other"
+    assert grain.fields == fields
