@@ -131,7 +131,7 @@ fn arabic(a: u8, b: u8, _: u8) -> bool {
 
 #[inline(always)]
 fn indic(a: u8, b: u8, c: u8) -> bool {
-    (a == 0xe0) & (((b == 0xa4) & (c != 0xbc)) | ((b == 0xa5) & ((c < 0x8d) | (c >= 0xa0))))
+    (a == 0xe0) & (((b == 0xa4) & (c != 0xbc)) | ((b == 0xa5) & !between(c, 0x8d, 0x9f)))
 }
 
 #[inline(always)]
