@@ -169,10 +169,6 @@ REASONS: dict[str, str] = {
         "It proves every grain and makes all its index rows, where the peer reads and hashes: "
         "by cProfile a quarter proves, a quarter makes rows, a quarter are commits."
     ),
-    "S9-import-put": (
-        "Index rows and commits are half of the time, and the same on both sides. What import "
-        "saves by not encoding it needs to prove each grain."
-    ),
     "S9-verify": (
         "It hashes the file, as the peer does, for a quarter of its time, and then each grain "
         "alone, for another quarter. By perf a third proves that the bytes are canonical and "
