@@ -172,11 +172,13 @@ REASONS: dict[str, str] = {
     ),
     "S9-write": "Each grain is proven canonical before it is written; then hashing, and the sync.",
     "M2": (
-        "By cProfile half is SQLite, which ranks each memory that has a word of the question. A "
-        "third lists the places of all grains of the user, in Python, to keep those of others "
-        "out. The peer knows no users, and writes no snippets."
+        "The search itself is a third of it; the rest reads ten grains, their records and their "
+        "snippets, in Python. The peer knows no users, and writes no snippets."
     ),
-    "M2-embedder": "As for M2; the vectors of all memories are compared besides, on both sides.",
+    "M2-embedder": (
+        "By cProfile two thirds read the vectors of all memories from the store, row by row in "
+        "Python; the peer has them in one matrix."
+    ),
     "U1-import": (
         "Most of it are modules of Python's own library that the first import needs; the core "
         "itself is loaded in a few ms."

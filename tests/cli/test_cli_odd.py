@@ -64,7 +64,10 @@ def test_a_store_with_a_name_that_is_not_utf_8(shell: Shell, store: str) -> None
             ("hold", "m.omsg", "0" * 64, "--authority", NAME, "--reason", "x"),
             exit_code("ERR_SCHEMA"),
         ),
-        (("sync", "m.omsg", "n.omsg", "--create", "--namespace", NAME), USAGE),
+        (
+            ("sync", "m.omsg", "n.omsg", "--create", "--namespace", NAME),
+            exit_code("ERR_SCHEMA"),
+        ),
     ],
     ids=["get", "hold", "sync"],
 )

@@ -44,7 +44,7 @@ def fuse(
     return order
 
 
-SMALL = 10_000
+SMALL = 1_000
 """Up to so many grains in an index, every word has a weight."""
 
 _REMEMBERED = 4_096  # phrases to cache

@@ -91,6 +91,8 @@ class NamespaceScope:
         names = self.namespaces or ()
         if self.namespaces == () or not all(isinstance(one, str) and one for one in names):
             raise SchemaError("no namespaces given", field="/namespaces")
+        if any("\ud800" <= char <= "\udfff" for name in names for char in name):
+            raise SchemaError("a namespace is no Unicode text", field="/namespaces")
         self._exact = frozenset(one for one in names if not one.endswith(_FAMILY))
         self._families = tuple(one[:-1] for one in names if one.endswith(_FAMILY))
 
