@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 import omsgrain as og
 from omsgrain.crypto import KeyRing
 from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError
+from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 
 COLOURS = ("red", "green", "blue", "teal")
 
@@ -26,16 +29,21 @@ def embed(texts: list[str]) -> list[list[float]]:
     return found
 
 
-@pytest.fixture(params=["plain", "sealed", "in memory"])
+@pytest.fixture(params=["plain", "sealed", "in memory", POSTGRES, SEALED_POSTGRES])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Memory]:
-    if request.param == "sealed":
+    kind = request.param
+    where: Path | str = tmp_path / "a.omsg"
+    if kind == "in memory":
+        where = ":memory:"
+    elif "postgres" in kind:
+        where = url_of(tmp_path)
+    if "sealed" in kind:
         with (
             KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as keys,
-            og.Memory(tmp_path / "a.omsg", user="ada", keys=keys) as memory,
+            og.Memory(where, user="ada", keys=keys) as memory,
         ):
             yield memory
     else:
-        where = ":memory:" if request.param == "in memory" else tmp_path / "a.omsg"
         with og.Memory(where, user="ada") as memory:
             yield memory
 
@@ -288,3 +296,25 @@ def test_async_memory(tmp_path: Path) -> None:
             assert len(memory.as_of(now).recall(limit=20)) == 7
 
     asyncio.run(story())
+
+
+def test_processes_share_a_memory(tmp_path: Path, long: bool) -> None:
+    """Each remembers at the same time as the others, and nothing is lost."""
+    each = 25 if long else 5
+    story = (
+        "import sys, omsgrain as og\n"
+        "with og.Memory(sys.argv[1], user='ada') as memory:\n"
+        "    for number in range(int(sys.argv[3])):\n"
+        "        memory.remember(f'Worker {sys.argv[2]} saw shelf {number}.')\n"
+    )
+    where = str(tmp_path / "a.omsg")
+    workers = [
+        subprocess.Popen([sys.executable, "-c", story, where, str(worker), str(each)])
+        for worker in range(4)
+    ]
+    assert [worker.wait() for worker in workers] == [0] * 4
+    with og.Memory(where, user="ada") as memory:
+        found = {one.text for one in memory.recall(limit=100)}
+        assert found == {
+            f"Worker {worker} saw shelf {n}." for worker in range(4) for n in range(each)
+        }
