@@ -293,6 +293,12 @@ class PostgresTextIndex(TextIndex):
         return self._progress().key is not None
 
     def catch_up(self, read: Read, watch: Watch | None = None) -> int:
+        try:
+            return self._feed(read, watch)
+        except _BehindError:  # searches read the index in memory
+            return self._elsewhere().catch_up(read, watch)
+
+    def _feed(self, read: Read, watch: Watch | None = None) -> int:
         with self._feeding:
             while True:
                 before = self._progress().state
@@ -322,7 +328,7 @@ class PostgresTextIndex(TextIndex):
             lacks = 0
             try:
                 if wait:
-                    upto = self.catch_up(read)
+                    upto = self._feed(read)
                 else:
                     upto = (now := self._progress().state).last
                     lacks, ours = feed.lag(read, now)
@@ -409,7 +415,7 @@ class PostgresTextIndex(TextIndex):
         if not self.exists:
             return ()
         try:
-            upto = self.catch_up(read)
+            upto = self._feed(read)
         except _BehindError:
             upto = self._progress().state.last
         state = FeedState(0, 0, b"", 0)
@@ -441,7 +447,7 @@ class PostgresTextIndex(TextIndex):
     def _is_wrong(self, read: Read, seq: int) -> bool:
         """Check again: the grain may have been removed meanwhile, with or without its row."""
         with suppress(_BehindError):
-            self.catch_up(read)
+            self._feed(read)
         with read() as reader:
             blob = reader.blob_at(seq)
         if blob is None and self._readonly:
