@@ -62,7 +62,7 @@ def _query(room: Path) -> Iterator[Run]:
 _ASKED: Final = (
     "type", "namespace", "subject", "relation", "object", "user_id", "session_id", "run_id", "tag",
     "origin", "created_after", "created_before", "valid_at", "known_at", "current",
-    "min_confidence", "verification_status", "words", "order", "limit", "cursor", "count",
+    "min_confidence", "verification_status", "words", "where", "order", "limit", "cursor", "count",
     "explain", "scan", "bookkeeping",
 )  # fmt: skip
 
@@ -77,6 +77,7 @@ def _queries() -> list[bytes]:
         {"known_at": "2026-01-15T10:00:00Z", "verification_status": "unverified"},
         {"words": "lit lamp", "min_confidence": 0.2, "tag": "a"},
         {"cursor": "AgABAgMEBQYHAAECAwQFBgcICQoLDA0ODw==", "user_id": "ada"},
+        {"user_id": "ada", "where": {"object": {"ne": "lit 3"}, "context.a\\.b": {"lt": 2.5}}},
         {"search": 'lamp AND "lit 3" OR NEAR(lit lamp)', "type": "belief"},
         {"search": "lit* -dim user:ada ^x (", "namespace": "hall:1"},
     ]

@@ -41,9 +41,7 @@ def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
     except (ValueError, RecursionError):
         raise click.BadParameter("not JSON") from None
     if value is None:
-        raise click.BadParameter(
-            "--object-json: null is not an object; no filter finds absent fields"
-        )
+        raise click.BadParameter("null is not a value; no filter finds absent fields")
     return value
 
 
@@ -84,6 +82,9 @@ _OPTIONS = (
                  help="At least this confidence, 0 to 1."),
     click.option("--words", metavar="TEXT",
                  help="All of these words occur in its texts, in any case and order."),
+    click.option("--where", metavar="JSON", callback=_json,
+                 help='What values inside object and context must be: '
+                     '\'{"object.celsius": {"gt": 2.5}}\'.'),
     click.option("--bookkeeping", is_flag=True,
                  help="Include the grains that keep the rest of documents beside their records."),
     click.option("--no-sealed", is_flag=True,

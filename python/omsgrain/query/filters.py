@@ -10,6 +10,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from omsgrain import _core
 from omsgrain.errors import OmsError, RangeError, SchemaError, number_found
+from omsgrain.query import where as values
+from omsgrain.query.where import ValueTest, ValueTests
 from omsgrain.registry import TYPES
 from omsgrain.search.words import split
 from omsgrain.storage.base import Which
@@ -57,6 +59,8 @@ class Conditions(NamedTuple):
     status: Verification | None = None  # the verification status
     min_confidence: float | None = None  # the least confidence
     words: tuple[str, ...] = ()  # all of these words are in its texts, folded
+    where: tuple[ValueTest, ...] = ()  # what the values inside it must pass
+    most: int | None = None  # of grains that may be read for a page
     tested: tuple[str, ...] = ()  # those of the filters that no index answers
 
     @property
@@ -105,6 +109,7 @@ class Conditions(NamedTuple):
             "valid_at": self.valid_at is not None,
             "known_at": self.known_at is not None,
             "min_confidence": self.min_confidence is not None,
+            "where": bool(self.where),
         }
         return tuple(name for name, asked in given.items() if asked)
 
@@ -126,6 +131,7 @@ class Conditions(NamedTuple):
             self.min_confidence,
             self.words,
             self.tested,
+            *([self.where] if self.where else []),
         )
         return (rest, terms, *(["bookkeeping"] if self.bookkeeping else []))
 
@@ -160,6 +166,9 @@ class Filters(TypedDict, total=False):
         min_confidence: at least this confidence, 0 to 1.
         bookkeeping: also the grains that keep what is around the records of documents.
         words: all of these words are in its texts, whatever their case and order.
+        where: what values inside ``object`` and ``context`` must be:
+            ``{"object.celsius": {"gt": 2.5}, "context.room": "lab"}``. The operators are eq, ne,
+            gt, gte, lt and lte; a value alone means eq.
         sealed: with False sealed grains are left out. By default they are found too, if the keys
             of the store open them. Ranges (times, confidence, a namespace that ends in ``:*``)
             then need a user_id.
@@ -184,11 +193,12 @@ class Filters(TypedDict, total=False):
     min_confidence: float | None
     bookkeeping: bool
     words: str | None
+    where: ValueTests | None
     sealed: bool
 
 
 FilterKind: TypeAlias = Literal[
-    "type", "text", "value", "time", "current", "status", "fraction", "flag", "words"
+    "type", "text", "value", "time", "current", "status", "fraction", "flag", "words", "where"
 ]
 
 
@@ -219,6 +229,7 @@ FILTERS: dict[str, Filter] = {
     "min_confidence": Filter("fraction", "the least confidence", indexed=False),
     "bookkeeping": Filter("flag", "bookkeeping grains of documents too?"),
     "words": Filter("words", "all of these words are in it", indexed=False),
+    "where": Filter("where", "what values inside object and context must be", indexed=False),
     "sealed": Filter("flag", "sealed grains too?"),
 }
 """All filters by name."""
@@ -247,12 +258,14 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
     tested = tuple([name for name in _TESTED if name in asked])
     valid_at = known_at = status = confidence = None
     words: tuple[str, ...] = ()
+    where: tuple[ValueTest, ...] = ()
     if tested:
         valid_at = _millis("valid_at", asked.pop("valid_at", None))
         known_at = _millis("known_at", asked.pop("known_at", None))
         status = _status(asked.pop("verification_status", None))
         confidence = _confidence(asked.pop("min_confidence", None))
         words = _words(asked.pop("words", None))
+        where = values.parse(asked.pop("where")) if "where" in asked else ()
     if known_at is not None and current is False:
         raise SchemaError(
             "what was known at a time was current then",
@@ -275,6 +288,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         status=status,
         min_confidence=confidence,
         words=words,
+        where=where,
         tested=tested,
     )
 

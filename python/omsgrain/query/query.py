@@ -148,6 +148,8 @@ def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[H
 Order = Literal["newest", "oldest"]
 
 _LIMIT = 10_000
+MOST_READ = 100_000
+"""Grains that a query with ``where`` reads for one page, without ``scan``."""
 NO_TYPE = 0  # no grain has this type byte
 _USERS = 20_000  # with sealed grains: to look among those of all takes 25 us for each
 _FIRST = 16  # grains read for a first `next`
@@ -267,6 +269,8 @@ def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Cond
             expected="a filter that has an index, bounds in time, or scan=True",
             found=", ".join(asked.tested),
         )
+    if asked.where and not scan:
+        asked = asked._replace(most=MOST_READ)
     return terms, asked
 
 

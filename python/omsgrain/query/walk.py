@@ -19,9 +19,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from omsgrain import _core
+from omsgrain.errors import UnsupportedError
 from omsgrain.formats.source import KEY, NAMESPACES, STATE, is_beside
 from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term
+from omsgrain.query.where import passes
 from omsgrain.search.words import words_of
 from omsgrain.storage.base import Reader, Which, misplaced
 from omsgrain.storage.records import PAST, unpack
@@ -66,6 +68,8 @@ def tests_hold(grain: Grain, asked: Conditions) -> bool:
         if not (isinstance(namespace, str) and namespace.startswith(asked.prefix)):
             return False
     if asked.words and not words_of(fields).issuperset(asked.words):
+        return False
+    if asked.where and not passes(fields, asked.where):
         return False
     if asked.min_confidence is not None:
         confidence = fields.get("confidence")
@@ -304,6 +308,8 @@ class Walk:
             if grain is None:
                 continue
             self.blobs += 1
+            if asked.most is not None and self.blobs > asked.most:
+                raise too_many(asked.most)
             if not _core.all_placed([place], [grain.address]):
                 raise misplaced()
             if reads and not (
@@ -413,6 +419,16 @@ class Walk:
             yield place
             if (following := head(key, place)) is not None:
                 insort(waiting, (following, key))
+
+
+def too_many(most: int) -> UnsupportedError:
+    """Make the error for a query that reads grain after grain for one page."""
+    return UnsupportedError(
+        "no index answers this: too many grains would be read",
+        field="/where",
+        expected="another filter, bounds in time, or scan=True",
+        found=f"more than {most:,} grains",
+    )
 
 
 def lists_beside(asked: Conditions) -> list[Term]:

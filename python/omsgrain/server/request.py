@@ -24,6 +24,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from omsgrain.crypto.seal import spool
+from omsgrain.errors import OmsError
+from omsgrain.json_values import parsed
 from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.service import Flag, HttpService, ServerOptions
 from omsgrain.storage.tokens import Scope as TokenScope
@@ -57,7 +59,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,18}")
 _NUMBER = re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?([eE][+-]?[0-9]{1,2})?")
 Step = Callable[[Callable[[], None]], Awaitable[None]]
 """Runs something in a thread."""
-Kind = Literal["text", "integer", "number", "boolean", "time"]
+Kind = Literal["text", "integer", "number", "boolean", "time", "json"]
 
 
 @dataclass(slots=True)
@@ -251,6 +253,11 @@ def _value(known: Parameter, text: str | None) -> Any:
         if not _NUMBER.fullmatch(text):
             raise _wrong(known, "a number")
         return _bounded(known, float(text))
+    if known.kind == "json":
+        try:
+            return parsed(text)
+        except (ValueError, RecursionError, OmsError):
+            raise _wrong(known, "JSON") from None
     return text
 
 

@@ -70,6 +70,7 @@ _KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
     "status": {"choices": get_args(Verification)},
     "fraction": {"kind": "number", "low": 0, "high": 1},
     "flag": {"kind": "boolean", "default": False},
+    "where": {"kind": "json"},
 }
 """Kind of a filter -> the kind of its parameter, if it is not text."""
 _FILTERS: Final = {

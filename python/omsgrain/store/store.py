@@ -362,6 +362,23 @@ class GrainStore(StorePart):
 
         return queries.iterate(self._context.storage.read, filters, scan=scan)
 
+    def namespaces(self, prefix: str = "", *, user_id: str | None = None) -> list[str]:
+        """Return the namespaces of the current grains, sorted, without reading every grain.
+
+        Args:
+            prefix: what the namespaces begin with, such as ``robots:``.
+            user_id: only namespaces with a grain of this user. Those of encrypted grains need it;
+                the store then opens the user's grains.
+
+        Raises:
+            SchemaError: an argument is no text.
+            UnsupportedError: the user has too many encrypted grains to open them all.
+        """
+        from omsgrain.query.namespaces import namespaces
+
+        with self._context.storage.read() as reader:
+            return namespaces(reader, prefix, user_id)
+
     def search(
         self,
         text: str | None = None,
