@@ -27,11 +27,16 @@ def fuse(
     lists: Sequence[Iterable[int]],
     *,
     place: Callable[[int], bytes],
+    limit: int | None = None,
 ) -> list[Match]:
+    """Return the best matches of several lists; ``place`` is asked only about those that tie."""
     parts: dict[int, list[float]] = {}
     for ranked in lists:
-        for rank, seq in enumerate(dict.fromkeys(ranked), 1):
-            parts.setdefault(seq, []).append(1 / (K + rank))
+        for rank, seq in enumerate(dict.fromkeys(ranked), K + 1):
+            if seq in parts:
+                parts[seq].append(1 / rank)
+            else:
+                parts[seq] = [1 / rank]
     # fsum is independent of order, so grains that swap ranks between lists tie exactly.
     sums = {seq: math.fsum(terms) for seq, terms in parts.items()}
     best = max(sums.values(), default=1.0)
@@ -41,7 +46,9 @@ def fuse(
         if len(same) > 1:
             same.sort(key=place, reverse=True)
         order += [Match(seq, total / best) for seq in same]
-    return order
+        if limit is not None and len(order) >= limit:
+            break
+    return order[:limit]
 
 
 SMALL = 1_000

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text indexes of single users' encrypted grains, opened and indexed in memory.
+"""Text indexes and vectors of single users' encrypted grains, opened, in memory.
 
-No word of them is written to a file. A few indexes stay in memory for the next search. The index
-of a user is dropped once the user's key is destroyed. Spec: OMS §20
+No word of them is written to a file. Those of a few users stay in memory for the next search. They
+are dropped once the user's key is destroyed. Spec: OMS §20
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge, nsmallest
 from itertools import islice
@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.crypto.seal import Sealer
 from omsgrain.errors import ErasedError, KeyMissingError
+from omsgrain.search.matrix import VectorMatrices
 from omsgrain.search.text import TextIndex
 from omsgrain.search.vectors import Model
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 from omsgrain.storage.blind_index import seqs_of
 from omsgrain.storage.encrypted import MOST_OPENED, DecryptingReader
-from omsgrain.storage.tables import VECTORS, VEILED
+from omsgrain.storage.tables import SEALED, SEQUENCE, VECTORS, VEILED
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
@@ -66,15 +67,33 @@ class OpenedGrains:
             plain = nsmallest(most, (seq for seq in numbers if seq > after))
         return merge(plain, seqs_of(inner, self.keys.number, after=after))
 
-    def vectors(self, reader: Reader, model: Model) -> Iterator[tuple[bytes, bytes]]:
+    def all(self, reader: Reader, model: Model) -> Iterator[tuple[bytes, bytes]]:
         """Iterate over the keys and the opened values of the user's vectors of a model."""
         assert isinstance(reader, DecryptingReader)
+        return self._vectors(reader, model, self.seqs(reader))
+
+    def some(
+        self, reader: Reader, model: Model, seqs: Iterable[int]
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Do the same for those of some grains that are the user's."""
+        own = (seq for seq in sorted(seqs) if self._has(reader, seq))
+        return self._vectors(reader, model, own)
+
+    def _vectors(
+        self, reader: Reader, model: Model, seqs: Iterator[int]
+    ) -> Iterator[tuple[bytes, bytes]]:
         sealer = Sealer(self.keys.vector)
-        seqs = self.seqs(reader)
         while keys := [model.key(seq) for seq in islice(seqs, _TOGETHER)]:
             yield from reader.some_rows(VECTORS, keys).items()
             for key, sealed in reader.some_rows(VEILED, keys).items():
                 yield key, bytes(sealer.unseal_vector(sealed, key))
+
+    def _has(self, reader: Reader, seq: int) -> bool:
+        number = reader.row(SEALED, SEQUENCE.pack(seq))
+        if number is not None:
+            return number == self.keys.number
+        grain = reader.grain(seq)
+        return grain is not None and grain.get("user_id") == self._user_id
 
 
 class UserReader(DecryptingReader):
@@ -103,11 +122,12 @@ class UserReader(DecryptingReader):
 
 
 class UserTexts:
-    """The text indexes of the users who were searched last."""
+    """The text indexes and vectors of the users who were searched last."""
 
     def __init__(self, ring: KeyRing, budget: Budget) -> None:
         self._ring, self._budget = ring, budget
         self._indexes: dict[bytes, TextIndex] = {}
+        self._vectors: dict[bytes, VectorMatrices] = {}
         self._lock = threading.Lock()
 
     def index(self, keys: UserKeys) -> TextIndex:
@@ -124,11 +144,30 @@ class UserTexts:
                 self._indexes.pop(next(iter(self._indexes)))  # closed once no search uses it
             return found
 
+    def vectors(self, keys: UserKeys) -> VectorMatrices:
+        """Return where the vectors of a user are kept; drop those without a key."""
+        self.drop_dead()
+        with self._lock:
+            found = self._vectors.pop(keys.number, None)
+            if found is None:
+                found = VectorMatrices(self._budget.vectors // _KEPT)
+            self._vectors[keys.number] = found
+            while len(self._vectors) > _KEPT:
+                self._vectors.pop(next(iter(self._vectors)))
+            return found
+
+    def drop_vectors(self) -> None:
+        """Forget the vectors in memory."""
+        with self._lock:
+            self._vectors.clear()
+
     def drop_dead(self) -> None:
-        """Drop the indexes of users whose key was destroyed."""
+        """Drop what is in memory of users whose key was destroyed."""
         with self._lock:
             for number in [number for number in self._indexes if not self._lives(number)]:
                 self._indexes.pop(number).close()
+            for number in [number for number in self._vectors if not self._lives(number)]:
+                self._vectors.pop(number).drop()
 
     def _lives(self, number: bytes) -> bool:
         try:
@@ -139,6 +178,7 @@ class UserTexts:
 
     def close(self) -> None:
         """Close all indexes."""
+        self.drop_vectors()
         with self._lock:
             while self._indexes:
                 self._indexes.popitem()[1].close()

@@ -149,6 +149,7 @@ class Budget:
     batch: int = sys.maxsize  # grains in a transaction of many that need not be one
     counts: int = 4_096  # grains whose reads are counted before that is written
     text: int = 8 << 20  # bytes of the text index's cache
+    vectors: int = 256 << 20  # bytes of vectors in memory
     page: int = 4_096  # grains that the text index takes in at a time
     commit: int = 64 << 20  # bytes of rows in a commit of a compaction
     step: int = 4 << 30  # bytes of address space by which the map grows at the most
@@ -163,6 +164,7 @@ class Budget:
             batch=run,
             counts=min(most.counts, rest // 16 // _COUNT),
             text=min(most.text, rest // 8),
+            vectors=min(most.vectors, rest // 16),
             page=min(most.page, run),
             commit=min(most.commit, rest // 4),
             step=min(most.step, max(LEAST, memory)),

@@ -287,12 +287,19 @@ class Context:
         if self._user_texts is not None:
             self._user_texts.drop_dead()
 
+    def drop_vectors(self) -> None:
+        """Drop the vectors in memory, which may be of erased grains."""
+        if self._nearest is not None:
+            self._nearest.drop()
+        if self._user_texts is not None:
+            self._user_texts.drop_vectors()
+
     def nearest(self) -> Nearest:
         with self._indexes:
             if self._nearest is None:
                 from omsgrain.search.nearest import vectors_of
 
-                self._nearest = vectors_of(self.inner)
+                self._nearest = vectors_of(self.inner, self.settings.budget)
             return self._nearest
 
     def close(self) -> None:

@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from omsgrain import _core
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
+from omsgrain.formats.source import STATE
 from omsgrain.query.filters import conditions
 from omsgrain.query.query import Hit, Page
 from omsgrain.query.walk import Walk, holds, is_opened, lists_beside, state_holds, there
@@ -20,8 +22,9 @@ from omsgrain.store.context import Context
 if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
     from omsgrain.search.feed import Read
+    from omsgrain.search.matrix import VectorMatrices, VectorRows
     from omsgrain.search.text import TextIndex
-    from omsgrain.search.vectors import Model, Vector
+    from omsgrain.search.vectors import Vector
 
 _FEW = 5_000  # matches of the filters up to which these are ranked instead of testing each match
 _TEST = 20  # times the cost of listing a grain, that of testing a match
@@ -86,7 +89,7 @@ def search(
                 limit=most,
                 allowed=few,
                 accept=accept,
-                rows=indexes.vectors and partial(indexes.vectors, reader),
+                own=indexes.vectors and indexes.vectors(),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
         page = replace(_page(reader, lists, text, limit, most_bytes, asked.names), behind=behind)
@@ -103,14 +106,14 @@ class _Indexes(NamedTuple):
         read: opens a snapshot in which the results are read.
         feed: opens the snapshot that the text index reads.
         texts: returns the text index.
-        vectors: returns the vectors of the one user whose encrypted grains are searched; None if
-            the plain grains of all are.
+        vectors: returns the vectors of the one user whose encrypted grains are searched, and where
+            they are kept; None if the plain grains of all are.
     """
 
     read: Read
     feed: Read
     texts: Callable[[], TextIndex]
-    vectors: Callable[[Reader, Model], Iterable[tuple[bytes, bytes]]] | None = None
+    vectors: Callable[[], tuple[VectorRows, VectorMatrices]] | None = None
 
 
 def _indexes(context: Context, asked: Conditions) -> _Indexes:
@@ -139,8 +142,10 @@ def _indexes(context: Context, asked: Conditions) -> _Indexes:
     from omsgrain.search.user_texts import OpenedGrains
 
     own = OpenedGrains(context.storage, user, keys)
-    texts = partial(context.user_texts(ring).index, keys)
-    return _Indexes(own.snapshot, own.feed, texts, own.vectors)
+    kept = context.user_texts(ring)
+    return _Indexes(
+        own.snapshot, own.feed, partial(kept.index, keys), lambda: (own, kept.vectors(keys))
+    )
 
 
 def _few(context: Context, asked: Conditions, limit: int) -> Set[int] | None:
@@ -170,7 +175,10 @@ def _accept(
 
     If the index is not current, it still has grains that were removed.
     """
-    plain = not (asked.equal or asked.bounded or asked.prefix or asked.tested)
+    more = asked.bounded or asked.prefix or asked.tested
+    plain = not (asked.equal or more)
+    # Row M2-embedder: the owner of a grain is read without decoding all.
+    own = None if more or asked.equal.keys() != {"user_id"} else [asked.equal["user_id"]]
     hides: list[bool] = []
 
     def accept(seq: int) -> bool:
@@ -182,10 +190,14 @@ def _accept(
         if plain and not hides[0]:
             there_is = current or reader.blob_at(seq) is not None
             return there_is and state_holds(reader, seq, asked)
+        if own is not None:
+            blob = reader.blob_at(seq)
+            if blob is not None and blob[2] != STATE and _core.user_ids([blob]) == own:
+                return state_holds(reader, seq, asked)
         grain = reader.grain(seq)
         return grain is not None and holds(reader, seq, grain, asked)
 
-    return accept
+    return cache(accept)  # words and vectors find the same grains
 
 
 def _page(
@@ -203,7 +215,8 @@ def _page(
 
     ranked = lists[0]
     if len(lists) > 1:
-        ranked = fuse([[seq for seq, _ in one] for one in lists], place=partial(_place, reader))
+        numbers = [[seq for seq, _ in one] for one in lists]
+        ranked = fuse(numbers, place=partial(_place, reader), limit=limit)
     query = None if text is None else read_query(text)
     hits: list[Hit] = []
     size, incomplete = 0, False
@@ -214,7 +227,7 @@ def _page(
         grain = reader.grain(seq)
         if grain is None:
             continue
-        shown = None if query is None else show(grain, query)
+        shown = None if query is None else show(grain.fields, query)
         fields = names if shown is None else (*shown.fields, *names)
         snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
         hits.append(Hit(grain, score, fields, grain.address, snippet))

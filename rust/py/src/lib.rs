@@ -13,6 +13,7 @@ mod functions;
 mod index;
 mod json;
 mod like;
+mod matrix;
 mod memtable;
 mod pages;
 mod pyref;
@@ -55,6 +56,8 @@ mod _core {
     use crate::index::{address_rows, all_placed, blob_rows, blobs_at, stored_blobs};
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
+    #[pymodule_export]
+    use crate::matrix::VectorMatrix;
     #[pymodule_export]
     use crate::memtable::{Coming, Tail, bucket, coming, millis, term};
     #[pymodule_export]

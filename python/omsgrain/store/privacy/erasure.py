@@ -160,6 +160,7 @@ def _carry_out(
     found = (one for one in selection if one.seq <= request.last)
     for page in by_pages(found, _PAGE):
         _clear(context, page, request, done)
+    context.drop_vectors()
     done.unopened = selection.unopened
     context.storage.write(
         partial(_close_request, context, key=key, request=request, done=done, days=days)
