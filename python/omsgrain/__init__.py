@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto import disclose
     from omsgrain.grain import Grain, address, decode, encode, verify
     from omsgrain.header import read_header
+    from omsgrain.interchange.field_map import Mapping
     from omsgrain.memory.async_memory import AsyncMemory
     from omsgrain.memory.memory import Memory
     from omsgrain.store import GrainStore, open, restore
@@ -72,6 +73,7 @@ __all__ = [
     "Goal",
     "Grain",
     "GrainStore",
+    "Mapping",
     "Memory",
     "Observation",
     "Reasoning",
@@ -120,6 +122,7 @@ _HOMES = {
         "Workflow",
     ),
     "crypto": ("disclose",),
+    "interchange.field_map": ("Mapping",),
     "memory.async_memory": ("AsyncMemory",),
     "memory.memory": ("Memory",),
     "store": ("GrainStore", "open", "restore"),

@@ -258,3 +258,66 @@ def test_a_closed_stdin_is_an_error(tmp_path: Path, arguments: list[str]) -> Non
         capture_output=True,
     )  # fmt: skip
     assert empty.returncode == 0
+
+
+READINGS = "ts,device,temp\n" + "".join(f"{1768471200 + i},t-{i % 3},2{i}\n" for i in range(99))
+MAPPED = ("--as", "observation", "--map", "created_at=ts", "--map", "observer_id=device",
+          "--map", "object.temp=temp", "--unit", "created_at=s",
+          "--set", "observer_type=temperature", "--set", "confidence=0.9")  # fmt: skip
+
+
+def test_rows_by_a_suggested_mapping(shell: Shell, tmp_path: Path) -> None:
+    (file := tmp_path / "readings.csv").write_text(READINGS + "soon,t-1,20\n")
+    assert shell("ingest", "--suggest", file) == 0
+    (mapping := tmp_path / "readings.toml").write_bytes(shell.out)
+    how = ("--mapping", mapping, "--errors", "collect")
+    target = tmp_path / "a.omsg"
+    assert shell("ingest", target, file, *how) == exit_code("ERR_SCHEMA")
+    (row,) = map(json.loads, Path(f"{file}.rejects.jsonl").read_text().splitlines())
+    assert (row["line"], row["code"], row["field"]) == (101, "ERR_SCHEMA", "/created_at")
+    with og.open(target, readonly=True) as grains:
+        assert {(grain.type, grain["observer_id"]) for grain in grains} == {
+            ("observation", f"t-{i}") for i in range(3)
+        }
+
+
+def test_rows_by_options(shell: Shell, tmp_path: Path) -> None:
+    (file := tmp_path / "readings.csv").write_text(READINGS)
+    target = tmp_path / "a.omsg"
+    got = shell.json("ingest", target, file, *MAPPED)
+    assert (got["stored"], got["bytes"]) == (99, len(READINGS))
+    rows = [dict(zip(("ts", "device", "temp"), line.split(","), strict=True))
+            for line in READINGS.splitlines()[1:]]  # fmt: skip
+    stdin = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    assert shell.json("ingest", target, *MAPPED, stdin=stdin)["duplicates"] == 99
+    stdin = READINGS.replace(",", "\t").encode()
+    assert (
+        shell.json("ingest", target, *MAPPED, "--format", "tsv", stdin=stdin)["duplicates"] == 99
+    )
+    with og.open(target, readonly=True) as grains:
+        assert {grain["confidence"] for grain in grains} == {0.9}
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ((), USAGE),
+        (("--map", "content=a"), USAGE),
+        (("--as", "event", "--map", "content"), USAGE),
+        (("--as", "event", "--map", "content=a", "--map", "content=b"), USAGE),
+        (("--as", "event", "--mapping", "m.toml"), USAGE),
+        (("--as", "dream"), exit_code("ERR_SCHEMA")),
+        (("--as", "event", "--map", "contant=ts"), exit_code("ERR_SCHEMA")),
+        (("--as", "event", "--map", "content=missing"), exit_code("ERR_SCHEMA")),
+        (("--as", "event", "--set", "confidence=high"), exit_code("ERR_SCHEMA")),
+    ],
+)
+def test_wrong_mappings_store_nothing(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: object, code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("readings.csv").write_text(READINGS)
+    Path("m.toml").write_text("type = 'event'\n")
+    assert isinstance(options, tuple)
+    assert shell("ingest", "a.omsg", "readings.csv", *options) == code
+    assert not Path("a.omsg").exists() or count(Path("a.omsg")) == 0

@@ -269,6 +269,9 @@ def test_the_package_shows_its_surface() -> None:
     constructors = (
         "Action Belief Consensus Consent Event Goal Observation Reasoning State Workflow"
     )
+    version = "__version__"
     packages = "errors registry container crypto formats sync"
-    shown = f"{verbs} {constructors} {packages} AsyncMemory Grain GrainStore Memory __version__"
+    shown = (
+        f"{verbs} {constructors} {packages} AsyncMemory Grain GrainStore Mapping Memory {version}"
+    )
     assert dir(og) == sorted(shown.split())

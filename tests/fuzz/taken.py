@@ -18,7 +18,7 @@ from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
 from omsgrain.formats import source_lines
-from omsgrain.interchange.ingest import ingest
+from omsgrain.interchange.ingest import IngestFormat, ingest
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store.take_messages import MessageRefusal, MessageReport, take
@@ -65,7 +65,7 @@ def _ingest(room: Path) -> Iterator[Run]:
     yield run
 
 
-def _put_in(data: bytes, kind: source_lines.Format) -> tuple[set[str], list[tuple[object, ...]]]:
+def _put_in(data: bytes, kind: IngestFormat) -> tuple[set[str], list[tuple[object, ...]]]:
     """The content of the store, and the refusals."""
     with GrainStore(MemoryStorage()) as store:
         steps = list(ingest(store, BytesIO(data), format=kind, errors="collect"))

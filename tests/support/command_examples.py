@@ -47,6 +47,7 @@ def world(place: Path) -> dict[str, str]:
         (place / name).mkdir()
     for name in ("chain.pem", "key.pem", "token"):
         (place / name).write_text("omg_x\n")
+    (place / "readings.csv").write_text("ts,device,temp\n1768471200,t-7,21.5\n1768471260,t-7,22\n")
     (place / "names.txt").write_text("ada\n")
     (place / "newer.json").write_text(json.dumps(minimal("belief", object="19 degrees")))
     rules = '[[require]]\nid = "room"\nfields = ["x:room"]\nreason = "r"\nsource = "s"\n'
@@ -56,6 +57,7 @@ def world(place: Path) -> dict[str, str]:
         "keys create people.keys --master master.key",
         "keygen signer.pem --json > signer.json",
         "ingest memory.omsg grains.jsonl",
+        "ingest --suggest readings.csv > readings.toml",
         "import memory.omsg robot-7.aimem.json",
         "convert watering.memory.json notes/ --layout directory",
         "convert watering.memory.json notes/valve.memory.md",

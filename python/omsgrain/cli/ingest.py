@@ -15,17 +15,21 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, NewPath, argument, store_argument
+from omsgrain.cli.command import EXISTING, Manual, NewPath, argument, store_argument
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import open_store, plain_option, trust_options
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
+    from omsgrain.interchange.field_map import Mapping
     from omsgrain.interchange.ingest import IngestStep
     from omsgrain.store import GrainStore
 
 EXAMPLES = """
+Rows of another program: write a mapping, look at it, and use it:
+    omsgrain ingest --suggest readings.csv > readings.toml
+    omsgrain ingest memory.omsg readings.csv --mapping readings.toml --errors collect
 All lines of a chunk or none; then the good lines, with the bad ones in a file:
     omsgrain ingest memory.omsg grains.jsonl
     omsgrain ingest memory.omsg grains.jsonl --errors collect --rejects rejects.jsonl
@@ -111,6 +115,65 @@ class Rejects:
             self._file.close()
 
 
+def _pairs(
+    context: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, str]:
+    """Split each NAME=VALUE of an option."""
+    found: dict[str, str] = {}
+    for value in values:
+        name, sign, text = value.partition("=")
+        if not name or not sign or not text:
+            raise click.BadParameter(f"{value!r} is not {param.metavar}", context, param)
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice", context, param)
+        found[name] = text
+    return found
+
+
+def _suggest(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    if path is None:
+        return
+    from omsgrain.interchange.suggestion import suggest
+
+    with path.open("rb") as stream:
+        mapping = suggest(stream, name=path.name)
+    click.echo(
+        f"# Made from the first rows of {output.safe(path.name)}: change what does not fit."
+    )
+    click.echo(f"# Then: omsgrain ingest STORE {output.safe(path.name)} --mapping THIS_FILE")
+    click.echo(mapping.to_toml(), nl=False)
+    context.exit()
+
+
+def _mapping(
+    path: Path | None,
+    grain_type: str | None,
+    columns: dict[str, str],
+    constants: dict[str, str],
+    units: dict[str, str],
+    types: dict[str, str],
+) -> Mapping | None:
+    """Return the mapping of the options; None without any."""
+    from omsgrain.interchange.field_map import Mapping, constant
+
+    if path is not None:
+        if grain_type or columns or constants or units or types:
+            raise click.UsageError("--mapping excludes --as, --map, --set, --unit and --type")
+        return Mapping.read(path)
+    if grain_type is None:
+        if columns or constants or units or types:
+            raise click.UsageError("--map, --set, --unit and --type need --as TYPE")
+        return None
+    fixed = {name: constant(grain_type, name, text) for name, text in constants.items()}
+    return Mapping(grain_type, dict(columns), fixed, units, types)
+
+
+def _is_table(name: str) -> bool:
+    from omsgrain.interchange.rows import format_of
+
+    return format_of(name) is not None
+
+
 @click.command(
     cls=Manual,
     short_help="Put grains into a store.",
@@ -127,9 +190,51 @@ class Rejects:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["auto", "json", "jsonl", "blob"]),
+    type=click.Choice(["auto", "json", "jsonl", "csv", "tsv", "parquet", "blob"]),
     default="auto",
-    help="The format of the input; auto looks at its first bytes.",
+    help="The format of the input; auto looks at its name and its first bytes.",
+)
+@click.option(
+    "--suggest",
+    type=EXISTING,
+    is_eager=True,
+    expose_value=False,
+    callback=_suggest,
+    help="Print a mapping for the rows of this file, from its first 1,000 rows, and end.",
+)
+@click.option("--mapping", "mapping_path", type=EXISTING, help="Map rows by this TOML file.")
+@click.option("--as", "grain_type", metavar="TYPE", help="Map rows to grains of this type.")
+@click.option(
+    "--map",
+    "columns",
+    multiple=True,
+    metavar="FIELD=COLUMN",
+    callback=_pairs,
+    help="With --as: the column of a field, or of a member such as object.value.",
+)
+@click.option(
+    "--set",
+    "constants",
+    multiple=True,
+    metavar="FIELD=VALUE",
+    callback=_pairs,
+    help="With --as: the value of a field in each grain.",
+)
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="FIELD=TYPE",
+    callback=_pairs,
+    help="With --as: the type of a field's values: text, number, int, bool, time or json.",
+)
+@click.option(
+    "--unit",
+    "units",
+    multiple=True,
+    metavar="FIELD=UNIT",
+    callback=_pairs,
+    help="With --as: the unit of times: s, ms, us, ns since 1970; utc: text without a zone.",
 )
 @click.option(
     "--errors",
@@ -179,14 +284,21 @@ def ingest(
     index_text: bool,
     allow_erased: bool,
     as_json: bool,
+    mapping_path: Path | None,
+    grain_type: str | None,
+    columns: dict[str, str],
+    constants: dict[str, str],
+    units: dict[str, str],
+    types: dict[str, str],
     **encode_options: Any,
 ) -> int:
     """Put grains from FILES into STORE.
 
-    Input is JSON (an object or an array), JSON lines, a blob, or signed grains in their envelopes,
-    one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, no grain of the
-    chunk with the bad grain is stored. With --errors collect, the exit code is that of the first
-    reject. With --keys, users' grains are encrypted.
+    With --mapping, or --as and --map, rows of CSV, TSV, Parquet or foreign JSON become grains.
+    Otherwise input is JSON (an object or an array), JSON lines, a blob, or signed grains in their
+    envelopes, one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, no
+    grain of the chunk with the bad grain is stored. With --errors collect, the exit code is that
+    of the first reject. With --keys, users' grains are encrypted.
     """
     inputs = files or ("-",)
     if "-" in inputs and not files and sys.stdin.isatty():
@@ -197,10 +309,23 @@ def ingest(
         raise click.UsageError("--rejects needs --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
+    mapping = _mapping(mapping_path, grain_type, columns, constants, units, types)
+    if mapping is None and form == "auto":
+        table = next((name for name in inputs if _is_table(name)), None)
+        form = "csv" if table else form
+    if mapping is None and form in ("csv", "tsv", "parquet"):
+        text = "rows of a table need --mapping FILE, or --as and --map"
+        raise click.UsageError(f"{text}; omsgrain ingest --suggest FILE writes a mapping")
     feed = "ingest" if index_text else "idle"
     opening = partial(open_store, store, require_signatures=require_signatures, text_index=feed)
     given = {name: value for name, value in encode_options.items() if value}
-    how = {"format": form, "errors": errors, "options": given, "allow_erased": allow_erased}
+    how = {
+        "format": form,
+        "errors": errors,
+        "options": given,
+        "allow_erased": allow_erased,
+        "mapping": mapping,
+    }
     tally = IngestTally()
     try:
         _ingest(opening, inputs, how, rejects_path, tally, as_json)

@@ -15,8 +15,6 @@ from typing import BinaryIO, Literal
 from omsgrain.errors import FormatError, OmsError, TooLargeError
 from omsgrain.header import ENVELOPE_BYTE
 
-Format = Literal["auto", "json", "jsonl", "blob"]
-
 CHUNK = 8 << 20  # whole lines of about this size are encoded at once
 LONGEST_LINE = 16 << 20  # a grain of 1 MiB written in \u escapes takes 6 MiB of JSON
 PEEK = 64 << 10
@@ -47,6 +45,13 @@ class SourceLines:
         error.line = self.numbers[row]
         if error.offset is not None:
             error.offset += self.shifts[row if len(self.shifts) > 1 else 0]
+
+    def place_item(self, item: int, error: OmsError) -> None:
+        """Say where in the source the item of an error is. It reads all lines: this is rare."""
+        rows = self.data.split(b"\n")
+        given = [row for row, text in enumerate(rows, 1) if text.strip(BLANK)]
+        error.line = given[item]
+        self.place(error)
 
 
 def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:

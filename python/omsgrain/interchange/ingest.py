@@ -5,22 +5,25 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias
 
 import omsgrain as og
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import source_lines
-from omsgrain.formats.source_lines import Format, SourceLines
+from omsgrain.formats.source_lines import SourceLines
 from omsgrain.header import ENVELOPE_BYTE
+from omsgrain.interchange.rows import RowFormat, RowLines, format_of, row_chunks
 
 if TYPE_CHECKING:
-    from omsgrain.batch import GrainBatch, ItemError
+    from omsgrain.batch import GrainBatch
     from omsgrain.grain import EncodeOptions
+    from omsgrain.interchange.field_map import Mapping
     from omsgrain.store import GrainStore
 
+IngestFormat: TypeAlias = Literal["auto", "blob"] | RowFormat
 BLOB_LIMIT: Final = 4 << 20
 """Bytes that are read: four times the largest grain, so that the core can tell its size."""
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1f]")
@@ -45,14 +48,19 @@ def ingest(
     stream: BinaryIO,
     *,
     name: str = "",
-    format: Format = "auto",
+    format: IngestFormat = "auto",
     errors: Literal["raise", "collect"] = "raise",
     options: EncodeOptions | None = None,
     allow_erased: bool = False,
+    mapping: Mapping | None = None,
 ) -> Iterator[IngestStep]:
-    """Store the grains of a stream; each step stores one chunk."""
+    """Store the grains of a stream; each step stores one chunk. Tables need a mapping."""
+    form = (format_of(name) or format) if format == "auto" else format
+    if mapping is not None or form in ("csv", "tsv", "parquet"):
+        yield from _rows(store, stream, name, form, mapping, errors, options or {}, allow_erased)
+        return
     head = stream.read(source_lines.PEEK)
-    kind = source_lines.detect(head, name) if format == "auto" else format
+    kind = source_lines.detect(head, name) if form == "auto" else form
     if kind == "blob":
         from omsgrain.crypto.cose import envelopes
 
@@ -79,13 +87,66 @@ def _lines(
     allow_erased: bool,
 ) -> IngestStep:
     batch = og.encode_jsonl(lines.data, errors="collect", **options)
-    rejected = {item.index: item.error for item in batch.errors}
-    for error in rejected.values():
+    rejected = [item.error for item in batch.errors]
+    for error in rejected:
         lines.place(error)
+    if lines.error is not None:
+        rejected.append(lines.error)
+
+    warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
+    step = IngestStep(lines.consumed, rejected=rejected, warnings=warnings)
+    return _stored(store, batch, step, lines, errors, allow_erased)
+
+
+def _rows(
+    store: GrainStore,
+    stream: BinaryIO,
+    name: str,
+    format: IngestFormat,
+    mapping: Mapping | None,
+    errors: Literal["raise", "collect"],
+    options: EncodeOptions,
+    allow_erased: bool,
+) -> Iterator[IngestStep]:
+    """Store the grains that a mapping makes of rows."""
+    if mapping is None:
+        raise SchemaError("rows of a table need a mapping", expected="mapping")
+    if format == "blob":
+        raise UnsupportedError("a mapping is for rows, not for blobs")
+    columns = None if mapping.rest is not None else mapping.columns
+    for chunk in row_chunks(stream, format, columns, name=name):
+        fields: list[dict[str, Any]] = []
+        lines = RowLines([])
+        rejected = chunk.errors
+        for line, made in zip(chunk.lines, mapping.apply_many(chunk.rows), strict=True):
+            if isinstance(made, OmsError):
+                made.line = line
+                rejected.append(made)
+            else:
+                fields.append(made)
+                lines.numbers.append(line)
+        batch = og.encode_many(fields, errors="collect", **options)
+
+        for item in batch.errors:
+            lines.place_item(item.index, item.error)
+            rejected.append(item.error)
+        warnings = [(lines.numbers[w.index], w.message) for w in batch.warnings]
+        step = IngestStep(chunk.consumed, rejected=rejected, warnings=warnings)
+        yield _stored(store, batch, step, lines, errors, allow_erased)
+
+
+def _stored(
+    store: GrainStore,
+    batch: GrainBatch,
+    step: IngestStep,
+    lines: SourceLines | RowLines,
+    errors: Literal["raise", "collect"],
+    allow_erased: bool,
+) -> IngestStep:
+    """Store a batch, and complete its step; errors of grains get the lines of their items."""
+    rejected = step.rejected
     if errors == "raise" and rejected:
-        raise rejected[min(rejected)]
-    if errors == "raise" and lines.error is not None:
-        raise lines.error
+        raise min(rejected, key=_line)
     try:
         report = store.put_many(
             batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
@@ -94,23 +155,18 @@ def _lines(
         from omsgrain.store.write import prepare
 
         (prepared,) = prepare(batch, len(batch))
-        raise _place(lines, batch, prepared.errors[0]) from None
+        item = prepared.errors[0]
+        lines.place_item(batch.indices[item.index], item.error)
+        raise item.error from None
     for item in report.errors:
-        rejected[batch.indices[item.index]] = _place(lines, batch, item)
-    refused = [rejected[index] for index in sorted(rejected)]
-    if lines.error is not None:
-        refused.append(lines.error)
-    warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
-    return IngestStep(lines.consumed, report.stored, report.duplicates, refused, warnings)
+        lines.place_item(batch.indices[item.index], item.error)
+        rejected.append(item.error)
+    rejected.sort(key=_line)
+    return replace(step, stored=report.stored, duplicates=report.duplicates)
 
 
-def _place(lines: SourceLines, batch: GrainBatch, item: ItemError) -> OmsError:
-    """Add the line to the error of a grain that was encoded, then refused; this is rare."""
-    rows = lines.data.split(b"\n")
-    given = [row for row, text in enumerate(rows, 1) if text.strip(source_lines.BLANK)]
-    item.error.line = given[batch.indices[item.index]]
-    lines.place(item.error)
-    return item.error
+def _line(error: OmsError) -> int:
+    return error.line or 0
 
 
 def read_blob(path: Path) -> bytes:

@@ -9,6 +9,7 @@ mod container;
 mod convert;
 mod error;
 mod fast_check;
+mod field_map;
 mod functions;
 mod index;
 mod json;
@@ -46,6 +47,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::fast_check::Outline;
+    #[pymodule_export]
+    use crate::field_map::map_rows;
     #[pymodule_export]
     use crate::functions::{
         HeldFile, Marks, address, address_many, check, check_many, decode, decode_many, encode, encode_plain,

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The value of a cell, of CSV, JSON or Parquet, as a value of a grain's field."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from datetime import date, datetime, timezone
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import RangeError, SchemaError
+
+UNITS: Final = {"s": 1_000, "ms": 1, "us": 1e-3, "ns": 1e-6}
+"""Units of times since 1970, in milliseconds."""
+UTC: Final = "utc"
+"""The unit of times as text without a zone, which are in UTC."""
+TYPES: Final = ("text", "number", "int", "bool", "time", "json")
+"""The types of values that a mapping can name."""
+
+CellReader: TypeAlias = Callable[[Any], Any]
+
+_DIGITS: Final = 20  # of a 64-bit integer, with a sign
+_NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_BOOLS: Final = {"true": True, "false": False, "1": True, "0": False}
+_OF_KIND: Final = {
+    "string": "text",
+    "did": "text",
+    "address": "text",
+    "float64": "number",
+    "int": "int",
+    "int64": "int",
+    "uint8": "int",
+    "bool": "bool",
+    "datetime": "time",
+}
+
+
+def type_of(kind: str) -> str | None:
+    """Return the type of the cells of a kind of field; None if any will do."""
+    return _OF_KIND.get(kind)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a cell is a number, or text that looks like a number of JSON."""
+    if isinstance(value, str):
+        return _NUMBER.fullmatch(value) is not None
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def reader(type: str | None, kind: str, unit: str | None) -> CellReader:
+    """Return the function that reads a value of a row as a type."""
+    if type == "time":
+        return partial(_time, unit=unit)
+    if type is not None:
+        return _READERS[type]
+    return _list if kind == "array[string]" else _any
+
+
+def _any(value: Any) -> Any:
+    if isinstance(value, str) and _NUMBER.fullmatch(value):
+        return _number(value)
+    return _json(value)
+
+
+def _list(value: Any) -> Any:
+    if isinstance(value, str):
+        return _json(value) if value.startswith("[") else [value]
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong("a text", value)
+    return str(value)
+
+
+def _number(value: Any) -> int | float:
+    """Return a number; text without point and exponent is an integer."""
+    if isinstance(value, str):
+        text = value.strip()
+        if not _NUMBER.fullmatch(text):
+            raise _wrong("a number, such as 21.5", value)
+        if text.lstrip("-").isdigit():
+            if len(text) > _DIGITS:
+                raise RangeError("the integer is too large", expected="64 bits")
+            return int(text)
+        value = float(text)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _wrong("a number", value)
+    if not math.isfinite(value):
+        raise RangeError("the number is not finite", expected="a finite number")
+    return float(value) if isinstance(value, Decimal) else value
+
+
+def _float(value: Any) -> float:
+    return float(_number(value))
+
+
+def _int(value: Any) -> int:
+    number = _number(value)
+    if isinstance(number, float) and not number.is_integer():
+        raise _wrong("an integer", value)
+    return int(number)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    found = _BOOLS.get(str(value).strip().casefold())
+    if found is None:
+        raise _wrong("true, false, 1 or 0", value)
+    return found
+
+
+def _json(value: Any) -> Any:
+    """Return a value as JSON has it; text that begins as an array or object is parsed."""
+    if isinstance(value, str) and value[:1] in ("{", "["):
+        try:
+            return json.loads(value)
+        except (ValueError, RecursionError):
+            raise _wrong("JSON", value) from None
+    if isinstance(value, datetime | date | Decimal | bytes):
+        raise _wrong("a value of JSON; name its type", value)
+    return value
+
+
+def _time(value: Any, unit: str | None) -> int:
+    """Return a time in milliseconds since 1970."""
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            if unit != UTC:
+                raise SchemaError("a time without a zone", expected="unit utc, or a zone")
+            value = value.replace(tzinfo=timezone.utc)
+        return _core.millis(value)
+    if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
+        text = value.strip()
+        if unit == UTC:
+            try:
+                return _core.millis(datetime.fromisoformat(text).replace(tzinfo=timezone.utc))
+            except ValueError:
+                raise _wrong("a time such as 2026-01-15 10:00:00", value) from None
+        return _core.millis(text)
+    number = _number(value)
+    if unit not in UNITS:
+        raise SchemaError("a time without a unit", expected="unit s, ms, us or ns")
+    return round(number * UNITS[unit])
+
+
+_READERS: Final[dict[str, CellReader]] = {
+    "text": _text,
+    "number": _float,
+    "int": _int,
+    "bool": _bool,
+    "json": _json,
+}
+
+
+def _wrong(expected: str, value: Any) -> SchemaError:
+    return SchemaError(
+        "not of the type of the field", expected=expected, found=type(value).__name__
+    )

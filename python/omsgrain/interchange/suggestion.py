@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A first mapping for foreign rows, guessed from the names and values of their columns."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Literal
+
+from omsgrain import registry
+from omsgrain.errors import SchemaError
+from omsgrain.interchange.cell import UNITS, UTC, is_number
+from omsgrain.interchange.field_map import Mapping, SourceColumn
+from omsgrain.interchange.rows import RowFormat, format_of, row_chunks
+
+ROWS: Final = 1_000
+"""The rows that a suggestion reads."""
+
+_DEPTH: Final = 3  # of objects whose members are columns of their own
+_COLUMNS: Final = 1_000
+_FROM, _TO = 946_684_800_000, 4_102_444_800_000  # ms of the years 2000 and 2100
+_MOST: Final = 0.98  # of the values: numbers in a column of numbers
+_FEW: Final = 0.5  # of the rows: the most distinct values of a column that names a device
+_TIMES: Final = ("created_at", "timestamp", "time", "datetime", "date", "ts", "at", "when", "t")
+_DEVICES: Final = (
+    "observer_id",
+    "sensor",
+    "device",
+    "robot",
+    "machine",
+    "station",
+    "host",
+    "node",
+)
+_CONTENTS: Final = ("content", "text", "message", "body", "note", "comment", "description", "says")
+_KNOWN: Final = {
+    "user_id": ("user_id", "user", "author", "person", "who", "speaker"),
+    "session_id": ("session_id", "session", "conversation", "conversation_id", "thread"),
+    "role": ("role",),
+    "namespace": ("namespace", "site", "plant", "topic"),
+}
+_SENSOR: Final = "x:sensor"
+_WORD: Final = re.compile(r"[^0-9A-Za-z_]+")
+
+
+@dataclass(slots=True)
+class _Seen:
+    """A column with its values, without empty ones."""
+
+    name: str
+    values: list[Any] = field(default_factory=list)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether nearly all values are numbers: a few cells may be broken."""
+        numbers = sum(map(is_number, self.values))
+        return numbers > 0 and numbers >= _MOST * len(self.values)
+
+    @property
+    def is_text(self) -> bool:
+        return not self.is_number and all(isinstance(value, str) for value in self.values)
+
+    @property
+    def distinct(self) -> float:
+        """The share of distinct values."""
+        return len({str(value) for value in self.values}) / max(1, len(self.values))
+
+    @property
+    def length(self) -> float:
+        """The average length of its texts."""
+        return sum(len(str(value)) for value in self.values) / max(1, len(self.values))
+
+    @property
+    def unit(self) -> str | None:
+        """The unit of its times; "" for times with a zone; None if it has no times."""
+        if not self.values:
+            return None
+        if self.is_number:
+            numbers = [float(value) for value in self.values if is_number(value)]
+            return next(
+                (
+                    unit
+                    for unit, ms in UNITS.items()
+                    if all(_FROM <= number * ms <= _TO for number in numbers)
+                ),
+                None,
+            )
+        kind, count = Counter(map(_time_kind, self.values)).most_common(1)[0]
+        return kind if count >= _MOST * len(self.values) else None
+
+    def is_called(self, names: tuple[str, ...]) -> bool:
+        return _bare(self.name) in {_bare(name) for name in names}
+
+
+def suggest(
+    stream: BinaryIO, *, name: str = "", format: RowFormat | Literal["auto"] = "auto"
+) -> Mapping:
+    """Return a mapping for the rows of a file, from its first thousand rows.
+
+    Args:
+        stream: the file.
+        name: its name.
+        format: its format; "auto" goes by its name.
+
+    Raises:
+        SchemaError: it has no row.
+        FormatError: it is not of this format.
+    """
+    form = (format_of(name) or format) if format == "auto" else format
+    chunks = row_chunks(stream, form, None, name=name, most=ROWS)
+    rows = islice((row for chunk in chunks for row in chunk.rows), ROWS)
+    seen: dict[str, _Seen] = {}
+    for row in rows:
+        for column, value in _flat(row, ""):
+            if column in seen or len(seen) < _COLUMNS:
+                one = seen.setdefault(column, _Seen(column))
+                if value is not None and value != "":
+                    one.values.append(value)
+    if not seen:
+        raise SchemaError(
+            "there is no row to suggest a mapping from", expected="a row with columns"
+        )
+    return _mapping(list(seen.values()), Path(name).stem or "rows")
+
+
+def _flat(row: Dict[str, Any], above: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
+    for key, value in row.items():
+        if isinstance(value, dict) and value and depth < _DEPTH:
+            yield from _flat(value, f"{above}{key}.", depth + 1)
+        elif key:
+            yield f"{above}{key}", value
+
+
+def _mapping(seen: list[_Seen], stem: str) -> Mapping:
+    """Choose the type by the columns: numbers of a device are observations, texts are events."""
+    columns: dict[str, str | SourceColumn] = {}
+    left = list(seen)
+    time = _take(left, lambda one: one.unit is not None and one.is_called(_TIMES))
+    time = time or _take(left, lambda one: one.unit is not None)
+    if time is not None:
+        columns["created_at"] = SourceColumn(time.name, unit=time.unit or None)
+    device = _called(left, _DEVICES)
+    content = _take(left, lambda one: one.is_called(_CONTENTS) and one.is_text)
+    if device is None and content is None and any(one.is_number for one in left):
+        device = _take(left, lambda one: one.is_text and one.distinct <= _FEW and one.length < 80)
+    if device is not None or not (content or any(one.is_text for one in left)):
+        left += [content] if content else []
+        return _observation(columns, device, left, stem)
+    if content is None:
+        longest = max((one for one in left if one.is_text), key=lambda one: one.length)
+        content = _take(left, lambda one: one is longest)
+    assert content is not None, "one of the columns is text"
+    columns["content"] = content.name
+    for name, names in _KNOWN.items():
+        known = _called(left, names)
+        if known is not None:
+            columns[name] = known.name
+    return Mapping("event", columns, rest="x:" if left else None)
+
+
+def _observation(
+    columns: dict[str, str | SourceColumn], device: _Seen | None, left: list[_Seen], stem: str
+) -> Mapping:
+    constants = {} if device is not None else {"observer_id": stem}
+    if device is not None:
+        columns["observer_id"] = device.name
+    numbers = [one for one in left if one.is_number]
+    kinds = registry.field("observer_type").open_enum
+    named = [kind for kind in kinds for one in numbers if kind in _bare(one.name)]
+    constants["observer_type"] = named[0] if len(set(named)) == 1 else _SENSOR
+    for one in left:
+        place = "object" if one.is_number else "context"
+        member = f"{place}.{_WORD.sub('_', one.name).strip('_') or 'column'}"
+        while member in columns:
+            member += "_"
+        columns[member] = SourceColumn(one.name, type="number") if place == "object" else one.name
+    return Mapping("observation", columns, constants)
+
+
+def _called(left: list[_Seen], names: tuple[str, ...]) -> _Seen | None:
+    return _take(left, lambda one: one.is_called(names))
+
+
+def _take(left: list[_Seen], test: Callable[[_Seen], bool]) -> _Seen | None:
+    """Return the first column that passes a test, and take it off the list."""
+    found = next((one for one in left if test(one)), None)
+    if found is not None:
+        left.remove(found)
+    return found
+
+
+def _bare(name: str) -> str:
+    return _WORD.sub("", name.rsplit(".", 1)[-1]).casefold().replace("_", "")
+
+
+def _time_kind(value: Any) -> str | None:
+    """Return the unit of one time: "" for one with a zone, "utc" without; None: no time."""
+    if isinstance(value, datetime):
+        return UTC if value.tzinfo is None else ""
+    if not isinstance(value, str) or len(value) < len("2026-01-15"):
+        return None
+    try:
+        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return UTC if moment.tzinfo is None else ""
