@@ -61,6 +61,7 @@ class Conditions(NamedTuple):
     words: tuple[str, ...] = ()  # all of these words are in its texts, folded
     where: tuple[ValueTest, ...] = ()  # what the values inside it must pass
     most: int | None = None  # of grains that may be read for a page
+    alive_at: int | None = None  # those whose end of life has not come then, in ms
     tested: tuple[str, ...] = ()  # those of the filters that no index answers
 
     @property
@@ -92,7 +93,7 @@ class Conditions(NamedTuple):
     @property
     def stateful(self) -> bool:
         """Whether a list of the index cannot tell what the state of a grain must be."""
-        return self.status is not None or self.known_at is not None
+        return not (self.status is None and self.known_at is None and self.alive_at is None)
 
     @property
     def reads(self) -> bool:

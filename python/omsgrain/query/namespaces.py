@@ -4,19 +4,21 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from omsgrain import _core
 from omsgrain.errors import SchemaError
-from omsgrain.query.filters import LONG_NAMESPACE, Term, conditions
+from omsgrain.query.filters import LONG_NAMESPACE, Conditions, Term, conditions
 from omsgrain.query.query import among
-from omsgrain.query.walk import Walk, is_opened
+from omsgrain.query.walk import Walk, is_opened, living
 from omsgrain.storage.base import Reader
 
 _KIND = _core.term("namespace", "")  # the first byte of a namespace's key
 
 
-def namespaces(reader: Reader, prefix: str, user_id: str | None) -> list[str]:
+def namespaces(
+    reader: Reader, prefix: str, user_id: str | None, clock: Callable[[], int]
+) -> list[str]:
     """Return the namespaces that begin with a prefix, sorted.
 
     An encrypted grain shows its namespace only when it is opened, so all of its user's are.
@@ -24,18 +26,19 @@ def namespaces(reader: Reader, prefix: str, user_id: str | None) -> list[str]:
     if not isinstance(prefix, str):
         expected = "a string"
         raise SchemaError("a prefix of the wrong kind", field="/prefix", expected=expected)
+    opened = reader if is_opened(reader) else None
     begun = unicodedata.normalize("NFC", prefix)
-    plain = reader.inner if is_opened(reader) else reader
-    if user_id is not None and is_opened(reader) and reader.has_sealed():
-        reader.keys_to_open(user_id)  # refuses a user with too many grains
-        found = _of_grains(reader, user_id)
+    plain = reader if opened is None else opened.inner
+    asked = living(reader, conditions({"user_id": user_id}), clock)
+    if user_id is not None and opened is not None and opened.has_sealed():
+        opened.keys_to_open(user_id)  # refuses a user with too many grains
+        found = _of_grains(reader, asked)
     else:
-        found = _of_keys(plain, begun, user_id)
+        found = _of_keys(plain, begun, asked)
     return sorted({name for name in found if name.startswith(begun)})
 
 
-def _of_keys(reader: Reader, begun: str, user_id: str | None) -> Iterator[str]:
-    whose = conditions({"user_id": user_id})
+def _of_keys(reader: Reader, begun: str, whose: Conditions) -> Iterator[str]:
     starts = [_KIND + begun.encode("utf-8", "surrogatepass")]
     if not LONG_NAMESPACE.startswith(starts[0]):
         starts.append(LONG_NAMESPACE)
@@ -62,8 +65,8 @@ def _name(reader: Reader, key: bytes) -> str | None:
     return None
 
 
-def _of_grains(reader: Reader, user_id: str) -> Iterator[str]:
-    walk = Walk(*among(reader, conditions({"user_id": user_id}), scan=False), True)
+def _of_grains(reader: Reader, asked: Conditions) -> Iterator[str]:
+    walk = Walk(*among(reader, asked, scan=False), True)
     for _, grain in walk.matches(walk.places(None)):
         name = grain.get("namespace")
         if isinstance(name, str):

@@ -13,7 +13,15 @@ from omsgrain.formats.source import STATE
 from omsgrain.grain import Grain, stored_grains
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
-from omsgrain.query.walk import ALL, TOGETHER, Opened, Walk, is_opened, lists_beside
+from omsgrain.query.walk import (
+    ALL,
+    TOGETHER,
+    Opened,
+    Walk,
+    is_opened,
+    lists_beside,
+    living,
+)
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
@@ -224,13 +232,34 @@ def run(
     explain: bool = False,
     scan: bool = False,
     ask: Callable[..., Page] | None = None,
+    clock: Callable[[], int] | None = None,
 ) -> Page:
     """Answer a query on a snapshot; ``GrainStore.query`` says what the arguments mean.
 
-    Pages that are shown to users have ``ask``, which asks again with another cursor.
+    Pages that are shown to users have ``ask``, which asks again with another cursor. With a
+    clock, grains whose end of life has come are left out.
     """
     _see(order, limit)
     asked = filters if isinstance(filters, Conditions) else conditions(filters)
+    options = _Options(order, limit, cursor, count, explain, scan, ask)
+    page = _answer(terms, asked, options)
+    # Afterwards, when a server's answer has brought the first deadline.
+    alive = living(terms, asked, clock)
+    return page if alive is asked else _answer(terms, alive, options)
+
+
+class _Options(NamedTuple):
+    order: Order
+    limit: int
+    cursor: str | None
+    total: bool
+    explain: bool
+    scan: bool
+    ask: Callable[..., Page] | None
+
+
+def _answer(terms: Reader, asked: Conditions, options: _Options) -> Page:
+    order, limit, cursor, count, explain, scan, ask = options
     terms, answered = among(terms, asked, scan=scan)
     newest = order == "newest"
     query = b"" if cursor is None else _fingerprint(asked, order)
@@ -302,29 +331,44 @@ def iterate(
     filters: Filters,
     *,
     scan: bool = False,
+    clock: Callable[[], int] | None = None,
 ) -> Iterator[Grain]:
     """Walk all grains that match, newest first; ``GrainStore.iter_query`` says more."""
-    return _iterate(read, conditions(filters), scan)  # refuses filters before the first grain
+    return _iterate(read, conditions(filters), scan, clock)  # refuses filters at once
 
 
 def _iterate(
-    read: Callable[[], AbstractContextManager[Reader]], asked: Conditions, scan: bool
+    read: Callable[[], AbstractContextManager[Reader]],
+    asked: Conditions,
+    scan: bool,
+    clock: Callable[[], int] | None,
 ) -> Iterator[Grain]:
     after: bytes | None = None
     most, more = _FIRST, True
     while more:
-        page: list[Grain] = []
-        size, more = 0, False
         with read() as terms:  # closed before the caller gets a grain
-            walk = Walk(*among(terms, asked, scan=scan), True)
-            for place, grain in walk.matches(walk.places(after)):
-                page.append(grain)
-                size += len(grain.blob)
-                if len(page) == most or size >= PAGE_BYTES:
-                    after, more = place, True
-                    break
+            page, last = _some(terms, asked, scan, after, most)
+            alive = living(terms, asked, clock)
+            if alive is not asked:
+                page, last = _some(terms, alive, scan, after, most)
         yield from page
+        more, after = last is not None, last
         most = min(most * 4, PAGE_GRAINS)
+
+
+def _some(
+    terms: Reader, asked: Conditions, scan: bool, after: bytes | None, most: int
+) -> tuple[list[Grain], bytes | None]:
+    """The next grains that match, and the place of the last if there may be more."""
+    page: list[Grain] = []
+    size = 0
+    walk = Walk(*among(terms, asked, scan=scan), True)
+    for place, grain in walk.matches(walk.places(after)):
+        page.append(grain)
+        size += len(grain.blob)
+        if len(page) == most or size >= PAGE_BYTES:
+            return page, place
+    return page, None
 
 
 def _fingerprint(asked: Conditions, order: Order) -> bytes:

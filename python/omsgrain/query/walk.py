@@ -14,7 +14,7 @@ import json
 import re
 import unicodedata
 from bisect import insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
@@ -53,8 +53,23 @@ def state_holds(states: Reader, seq: int, asked: Conditions) -> bool:
         return False
     if asked.status is not None and state.verification_status != asked.status:
         return False
+    if asked.alive_at is not None and is_over(state.expires_at, asked.alive_at):
+        return False
     end = state.system_valid_to
     return asked.known_at is None or end is None or end > asked.known_at
+
+
+def is_over(end: int | None, now: int) -> bool:
+    """Tell whether an end of life has come."""
+    return end is not None and end <= now
+
+
+def living(reader: Reader, asked: Conditions, clock: Callable[[], int] | None) -> Conditions:
+    """The conditions without the grains whose end of life has come, if there may be any."""
+    due = None if clock is None else reader.first_due()
+    if due is None or clock is None or not is_over(due, now := clock()):
+        return asked
+    return asked._replace(alive_at=now)
 
 
 def tests_hold(grain: Grain, asked: Conditions) -> bool:
@@ -354,6 +369,8 @@ class Walk:
         there are none among all grains, there are none among those of a term.
         """
         if self._others or self.tested or self._unsure or self._asked.bounded:
+            return None
+        if self._asked.alive_at is not None:
             return None
         own = [(key, self._which) for key in self._keys]
         kinds: tuple[Which, ...] = ("all",) if self._which == "all" else ("current", "past")

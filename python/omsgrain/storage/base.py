@@ -36,7 +36,7 @@ from omsgrain.counts import counted
 from omsgrain.errors import IntegrityError, RangeError, StoreError, number_found
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.records import PAST
-from omsgrain.storage.tables import SEQUENCE, STATES, Kind, Table
+from omsgrain.storage.tables import DUE, SEQUENCE, STATES, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
@@ -319,6 +319,11 @@ class Reader(Protocol):
         """Return whether a grain was superseded, retracted or restricted."""
         row = self.row(STATES, SEQUENCE.pack(seq))
         return bool(row and row[0] & PAST)
+
+    def first_due(self) -> int | None:
+        """Return the earliest deadline in due-0, ms since 1970, or None."""
+        row = next(self.rows(DUE), None)
+        return None if row is None else int.from_bytes(row[0][: SEQUENCE.size], "big")
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         """Return the value of a key in a table of life STATE, or None."""

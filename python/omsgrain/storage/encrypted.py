@@ -232,6 +232,9 @@ class DecryptingReader(Reader):
         self.keys_of(seq)  # raises with the reason
         raise KeyMissingError("no key here decrypts the grain")
 
+    def first_due(self) -> int | None:
+        return self.inner.first_due()
+
     def row(self, table: Table, key: bytes) -> bytes | None:
         return self.inner.row(table, key)
 

@@ -27,6 +27,9 @@ CONSENT: Final = "consent"
 """The kind of an entry for a grain whose consent was withdrawn; "consent" is its number."""
 RETENTION: Final = "retention"
 """The kind of an entry for a grain whose retention ends, by the terms of its import."""
+EXPIRY: Final = "expiry"
+"""The kind of an entry for a grain that was stored with an end of life."""
+ENDS: Final = (RETENTION, EXPIRY)
 
 SCRUB: Final = "scrub"
 """The kind of an entry for rewriting the files without erased data."""
@@ -34,6 +37,7 @@ WITHIN: Final = 30
 """The default number of days for that."""
 
 KEY = struct.Struct(">QQ")
+_DEADLINE = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +70,23 @@ def due(reader: Reader, until: int | None = None) -> Iterator[QueuedErasure]:
 def retention_over(reader: Reader, now: int) -> frozenset[int]:
     """Return the numbers of the grains whose retention is over: only their person gets them.
 
-    The consent or the term under which they were imported allows no longer use. They stay in the
-    store until ``store.privacy.run_due``, or as long as a hold keeps them.
+    The consent, the term of their import or their end of life allows no longer use. They stay in
+    the store until ``store.privacy.run_due``, or as long as a hold keeps them.
     """
     return frozenset(
-        one.seq for one in due(reader, now) if one.kind == RETENTION and one.seq is not None
+        one.seq for one in due(reader, now) if one.kind in ENDS and one.seq is not None
     )
+
+
+def expire(writer: Writer, seq: int, before: int | None, at: int | None) -> None:
+    """Queue the end of life of a grain, in place of an earlier entry."""
+    if before is not None:
+        for key, row in list(writer.rows(DUE, prefix=_DEADLINE.pack(before))):
+            found = _read(key, row)
+            if found.kind == EXPIRY and found.seq == seq:
+                done(writer, key)
+    if at is not None:
+        add(writer, at, {"kind": EXPIRY, "seq": seq})
 
 
 def done(writer: Writer, key: bytes) -> None:
@@ -94,7 +109,7 @@ def _read(key: bytes, row: bytes) -> QueuedErasure:
         sound = isinstance(kind, str) and (seq is None or type(seq) is int)
         if kind == CONSENT:  # one that lacks its consent would pass for one that was withdrawn
             sound = sound and seq is not None and type(what.get("consent")) is int
-        sound = sound and not (kind == RETENTION and seq is None)
+        sound = sound and not (kind in ENDS and seq is None)
     except (
         struct.error,
         KeyError,

@@ -5,6 +5,7 @@ A row of states-0 is one byte of bits, which the index needs, and a MessagePack 
 
     "s"  the addresses that superseded it, 32 bytes each, sorted
     "t"  system_valid_to, ms
+    "x"  expires_at, ms
 
 A grain with the default state has no row. Read counts and holds are in tables of their own, so
 that writing one does not lose the other.
@@ -30,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError, SchemaError
-from omsgrain.storage import blind_index
+from omsgrain.storage import blind_index, erasure_queue
 from omsgrain.storage.tables import (
     COUNTERS,
     DELETED,
@@ -88,6 +89,8 @@ class GrainStatus:
         held: whether a hold protects it from being superseded, deleted or erased.
         restricted: whether it is restricted: kept, but not found by queries.
         successors: the addresses that superseded it, sorted; several after a fork.
+        expires_at: its end of life, ms since 1970: from then on no query finds it, and
+            ``privacy.run_due`` removes it.
 
     Spec: OMS §5.6
     """
@@ -100,6 +103,7 @@ class GrainStatus:
     held: bool = False
     restricted: bool = False
     successors: tuple[str, ...] = ()
+    expires_at: int | None = None
 
     @property
     def bits(self) -> int:
@@ -120,6 +124,8 @@ def pack(state: GrainStatus) -> bytes | None:
         rest["s"] = [bytes.fromhex(address) for address in successors]
     if state.system_valid_to is not None:
         rest["t"] = state.system_valid_to
+    if state.expires_at is not None:
+        rest["x"] = state.expires_at
     if not state.bits and not rest:
         return None
     packed: bytes = msgpack.packb(rest)
@@ -133,13 +139,14 @@ def unpack(row: bytes | None) -> GrainStatus:
         bits, rest = row[0], msgpack.unpackb(row[1:])
         status = _NAMED[bits & _STATUS_BITS]
         found = rest.get("s", [])
-        until = rest.get("t")
+        until, ends = rest.get("t"), rest.get("x")
         sound = (
             bits & ~_ALL == 0
             and bool(bits & SUPERSEDED) == bool(found)
             and set(map(type, found)) <= {bytes}  # fast for thousands of successors
             and set(map(len, found)) <= {_ADDRESS}
             and (until is None or type(until) is int)
+            and (ends is None or type(ends) is int)
         )
     except (IndexError, KeyError, ValueError, AttributeError, TypeError, msgpack.UnpackException):
         sound = False
@@ -152,6 +159,7 @@ def unpack(row: bytes | None) -> GrainStatus:
         verification_status=status,
         restricted=bool(bits & RESTRICTED),
         successors=successors,
+        expires_at=ends,
     )
 
 
@@ -171,9 +179,12 @@ def forget(writer: Writer, seqs: Sequence[int]) -> None:
             writer.set_row(table, row, None)
     for key, row in writer.some_rows(STATES, keys).items():
         try:
-            successors = unpack(row).successors
+            state = unpack(row)
         except IntegrityError:
-            successors = ()  # damage must not prevent an erasure
+            state = GrainStatus()  # damage must not prevent an erasure
+        successors = state.successors
+        if state.expires_at is not None:
+            erasure_queue.expire(writer, SEQUENCE.unpack(key)[0], state.expires_at, None)
         for new in writer.find([bytes.fromhex(address) for address in successors]):
             if new is not None:
                 writer.set_row(SUPERSEDES, SEQUENCE.pack(new) + key, None)

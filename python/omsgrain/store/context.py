@@ -113,6 +113,7 @@ class Context:
         "_append",
         "_clock",
         "_counted",
+        "_due",
         "_indexes",
         "_latest",
         "_nearest",
@@ -138,6 +139,8 @@ class Context:
 
             self.storage = EncryptedStorage(storage, self.settings.keys)
         self._latest = self.storage.latest if isinstance(self.storage, CommitStorage) else None
+        #: The first deadline of the queue of erasures, and the commit that has it.
+        self._due: tuple[_core.CommitReader | None, int | None] = None, None
         self._reads = _core.ReadCounts(min(MANY, self.settings.budget.counts))
         self.counts_reads = self.settings.count_access and not storage.readonly
         self._counted = self._reads if self.counts_reads else None
@@ -198,6 +201,18 @@ class Context:
         if self._reads.full:
             self.write_counts()
         return page
+
+    def is_overdue(self) -> bool:
+        """Whether a deadline has passed, so that the lives of grains may be over."""
+        latest = None if self._latest is None else self._latest()
+        if latest is None:
+            return True
+        commit, due = self._due
+        if commit is not latest:
+            with self.storage.read() as reader:
+                due = reader.first_due()
+            self._due = latest, due
+        return due is not None and due <= self.settings.clock()
 
     def count_reads(self, read: Sequence[bytes | str]) -> None:
         """Count reads of digests or addresses by the user, if the store counts reads."""
@@ -304,6 +319,7 @@ class Context:
 
     def close(self) -> None:
         """Close the indexes and the storage. A second call does nothing."""
+        self._due = None, None
         try:
             if self._text_feed is not None:
                 self._text_feed.end()

@@ -26,7 +26,10 @@ from omsgrain.errors import (
 )
 from omsgrain.grain import Grain
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
+from omsgrain.query.filters import conditions
 from omsgrain.query.history import MOST_VERSIONS
+from omsgrain.query.query import among
+from omsgrain.query.walk import Walk
 from omsgrain.storage import records
 from omsgrain.storage.base import KeyedReader, Reader, Writer
 from omsgrain.storage.records import PAST, GrainStatus, Verification, pack, unpack
@@ -44,6 +47,7 @@ from omsgrain.storage.tables import (
 )
 from omsgrain.store import policy_context, reviews
 from omsgrain.store.context import Context, address_of, check_reason, seq_of, stored_digest
+from omsgrain.store.expiry import end_of, set_end_of
 from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import is_about_nobody
@@ -54,13 +58,17 @@ from omsgrain.store.write import (
     grain_of,
     place,
     prepare_one,
+    put_admitted,
     refuse,
     write_grains,
 )
 
 if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
     from omsgrain.store.context import Settings
+    from omsgrain.store.expiry import Expiry
 
+_REPLACED = 100  # grains that one grain replaces
 _WALK = 4_096  # grains of another lineage to search for a cycle
 
 
@@ -348,6 +356,43 @@ def supersede(context: Context, old: str, new: Item, justification: str | None) 
         after, done = put_successor(writer, context.settings, digest, given, justification)
         if done:
             context.note(writer, "supersede", [before, after])
+        return after.hex()
+
+    return write_grains(context, given, work)
+
+
+def replace_matches(
+    context: Context, item: Item, filters: Filters, expires_at: Expiry | None
+) -> str:
+    """Put a grain, and supersede the current ones that match, in one transaction."""
+    asked = conditions(filters)
+    if asked.which != "current" or not asked.terms:
+        raise SchemaError("what is replaced is current, and found by an index", field="/current")
+    end = None if expires_at is None else end_of(context, expires_at)
+    given = prepare_one(item, resolver=context.settings.resolver)
+    for note in given.warnings:
+        warnings.warn(note.message, OmsWarning, stacklevel=3)
+
+    def work(writer: Writer) -> str:
+        walk = Walk(*among(writer, asked, scan=False), True)
+        found, more = walk.page(walk.places(None), _REPLACED)
+        if more:
+            expected = f"filters that at most {_REPLACED} current grains match"
+            raise RangeError("too many grains to replace", expected=expected)
+        there = address_of_same(writer, given, 0)
+        same = None if there is None else there.hex()
+        olds = [grain.address for _, grain in found if grain.address != same]
+        if same is None and not olds:
+            after = put_admitted(context, writer, given, True, False).digests[0]
+        else:
+            refuse(writer, context.settings, given)
+            after = there or b""
+            for old in olds:
+                digest = bytes.fromhex(old)
+                after, done = put_successor(writer, context.settings, digest, given, None)
+                if done:
+                    context.note(writer, "supersede", [digest, after])
+        set_end_of(writer, [after], end)
         return after.hex()
 
     return write_grains(context, given, work)

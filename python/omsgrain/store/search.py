@@ -15,7 +15,15 @@ from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_fo
 from omsgrain.formats.source import STATE
 from omsgrain.query.filters import conditions
 from omsgrain.query.query import Hit, Page
-from omsgrain.query.walk import Walk, holds, is_opened, lists_beside, state_holds, there
+from omsgrain.query.walk import (
+    Walk,
+    holds,
+    is_opened,
+    lists_beside,
+    living,
+    state_holds,
+    there,
+)
 from omsgrain.storage.base import Reader
 from omsgrain.store.context import Context
 
@@ -57,6 +65,8 @@ def search(
         expected = "an integer of at least 1"
         raise RangeError("not a number of bytes", field="/most_bytes", expected=expected)
     asked = conditions(filters)
+    with context.inner.read() as reader:
+        asked = living(reader, asked, context.settings.clock)
     indexes = _indexes(context, asked)
     few = _few(context, asked, limit) if indexes.vectors is None else None
     most = limit if text is None or vector is None else max(_DEEP, 4 * limit)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain import _core
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from omsgrain.storage.audit.trail import AuditLog
     from omsgrain.storage.base import Storage, StoreStats
     from omsgrain.storage.records import GrainStatus
+    from omsgrain.store.expiry import Expiry
     from omsgrain.store.graph import GrainGraph
     from omsgrain.store.holds import Holds
     from omsgrain.store.maintenance import Maintenance
@@ -83,7 +85,13 @@ class GrainStore(StorePart):
         return f"<GrainStore {inner.name!r}, {state}>"
 
     def put(
-        self, item: Item, *, dedupe: Literal["semantic"] | None = None, allow_erased: bool = False
+        self,
+        item: Item,
+        *,
+        dedupe: Literal["semantic"] | None = None,
+        allow_erased: bool = False,
+        expires_at: Expiry | None = None,
+        replaces: Filters | None = None,
     ) -> str:
         """Store one grain. After the call, it is durable, and queries in any process find it.
 
@@ -96,6 +104,10 @@ class GrainStore(StorePart):
             dedupe: with "semantic", if a current grain has the same content apart from its times,
                 store nothing and return that grain's address.
             allow_erased: store the grain even if it was erased before.
+            expires_at: the end of its life: a time, or how long from now as a ``timedelta``. From
+                then on no query finds it, and ``privacy.run_due`` removes it.
+            replaces: filters; the grain supersedes the current grains that match them, at most
+                100, in the same transaction. So writers that race lose no version.
 
         Returns:
             The address of the stored blob; for an encrypted grain, of the encrypted blob.
@@ -107,7 +119,11 @@ class GrainStore(StorePart):
             OmsError: the format or a preset rejects the grain.
             StoreError: the store is read-only, full or damaged. Nothing was stored.
         """
-        return write.put(self._context, item, dedupe, allow_erased)
+        if replaces is not None:
+            from omsgrain.store import lifecycle
+
+            return lifecycle.replace_matches(self._context, item, replaces, expires_at)
+        return write.put(self._context, item, dedupe, allow_erased, expires_at)
 
     def put_many(
         self,
@@ -116,6 +132,7 @@ class GrainStore(StorePart):
         errors: OnError = "raise",
         batch_size: int = write.BATCH,
         allow_erased: bool = False,
+        expires_at: Expiry | None = None,
     ) -> PutReport:
         """Store many grains.
 
@@ -131,12 +148,14 @@ class GrainStore(StorePart):
             errors: "raise" or "collect".
             batch_size: items per transaction, with "collect"; fewer if the memory limit is small.
             allow_erased: store items even if they were erased before.
+            expires_at: as for ``put``.
 
         Raises:
             OmsError: the first rejected item, with "raise"; a ``batch_size`` below 1.
             StoreError: the store is read-only, full or damaged.
         """
-        return write.put_many(self._context, items, errors, batch_size, allow_erased)
+        options = errors, batch_size, allow_erased, expires_at
+        return write.put_many(self._context, items, *options)
 
     def get(self, address: str) -> Grain:
         """Return the grain at an address, after hashing its blob again. Spec: OMS §28.
@@ -316,19 +335,17 @@ class GrainStore(StorePart):
         from omsgrain.query import query as queries
         from omsgrain.query.filters import conditions
 
-        def ask(cursor: str | None) -> Page:
-            return self.query(
-                order=order,
-                limit=limit,
-                cursor=cursor,
-                count=count,
-                explain=explain,
-                scan=scan,
-                **filters,
-            )
-
+        ask = partial(
+            self.query,
+            order=order,
+            limit=limit,
+            count=count,
+            explain=explain,
+            scan=scan,
+            **filters,
+        )
         context, asked = self._context, conditions(filters)
-        if cursor is None and not (count or explain):
+        if cursor is None and not (count or explain or context.is_overdue()):
             page = queries.first_page(context.page, asked, order, limit, ask)
             if page is not None:
                 return page
@@ -343,6 +360,7 @@ class GrainStore(StorePart):
                 explain=explain,
                 scan=scan,
                 ask=ask,
+                clock=context.settings.clock,
             )
         context.count_reads([hit.address for hit in page.results])
         return page
@@ -360,7 +378,9 @@ class GrainStore(StorePart):
         """
         from omsgrain.query import query as queries
 
-        return queries.iterate(self._context.storage.read, filters, scan=scan)
+        context = self._context
+        clock = context.settings.clock
+        return queries.iterate(context.storage.read, filters, scan=scan, clock=clock)
 
     def namespaces(self, prefix: str = "", *, user_id: str | None = None) -> list[str]:
         """Return the namespaces of the current grains, sorted, without reading every grain.
@@ -377,7 +397,7 @@ class GrainStore(StorePart):
         from omsgrain.query.namespaces import namespaces
 
         with self._context.storage.read() as reader:
-            return namespaces(reader, prefix, user_id)
+            return namespaces(reader, prefix, user_id, self._context.settings.clock)
 
     def search(
         self,

@@ -42,6 +42,7 @@ from omsgrain.storage.encrypted import EncryptingWriter
 from omsgrain.storage.tables import META, SEALED
 from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings, seq_of, stored_digest
+from omsgrain.store.expiry import end_of, set_end_of
 from omsgrain.store.prepared import (
     KeysMovedError,
     Placed,
@@ -52,6 +53,7 @@ from omsgrain.store.reviews import Review, add
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
+    from omsgrain.store.expiry import Expiry
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 """A value that can be put: fields, a grain (a mapping too) or a blob."""
@@ -478,7 +480,11 @@ class PutReport:
 
 
 def put(
-    context: Context, item: Item, dedupe: Literal["semantic"] | None, allow_erased: bool
+    context: Context,
+    item: Item,
+    dedupe: Literal["semantic"] | None,
+    allow_erased: bool,
+    expires_at: Expiry | None = None,
 ) -> str:
     if dedupe not in (None, "semantic"):
         raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
@@ -490,8 +496,12 @@ def put(
         same = None if dedupe is None else _same(writer, given)
         if same is not None:
             return same
-        return put_admitted(context, writer, given, True, allow_erased).digests[0].hex()
+        digest = put_admitted(context, writer, given, True, allow_erased).digests[0]
+        if end is not None:
+            set_end_of(writer, [digest], end)
+        return digest.hex()
 
+    end = None if expires_at is None else end_of(context, expires_at)
     return write_grains(context, given, work, allow_erased=allow_erased)
 
 
@@ -525,8 +535,10 @@ def put_many(
     errors: OnError,
     batch_size: int,
     allow_erased: bool,
+    expires_at: Expiry | None = None,
 ) -> PutReport:
     stop = stops(errors)
+    end = None if expires_at is None else end_of(context, expires_at)
     if type(batch_size) is not int or batch_size < 1:
         found = number_found(batch_size)
         raise RangeError("a batch has at least one item", field="/batch_size", found=found)
@@ -541,27 +553,36 @@ def put_many(
         if stop:
             held.append(given)
         else:
-            report = _put_part(context, given, report, False, allow_erased)
+            report = _put_part(context, given, report, False, allow_erased, end)
     if held:
-        report = _put_part(context, PreparedGrains.joined(held), report, True, allow_erased)
+        joined = PreparedGrains.joined(held)
+        report = _put_part(context, joined, report, True, allow_erased, end)
     report.errors.sort(key=lambda item: item.index)
     return report
 
 
 def _put_part(
-    context: Context, given: PreparedGrains, report: PutReport, stop: bool, allow_erased: bool
+    context: Context,
+    given: PreparedGrains,
+    report: PutReport,
+    stop: bool,
+    allow_erased: bool,
+    end: int | None,
 ) -> PutReport:
     """Store the accepted grains in one transaction, and add to a report."""
     first = len(report.addresses)
     report.addresses.extend([None] * given.count)
     if not given.pairs:
         return report
-    digests, new, refused = write_grains(
-        context,
-        given,
-        lambda writer: put_admitted(context, writer, given, stop, allow_erased),
-        allow_erased=allow_erased,
-    )
+
+    def work(writer: Writer) -> PutOutcome:
+        done = put_admitted(context, writer, given, stop, allow_erased)
+        if end is not None:
+            kept = [digest for i, digest in enumerate(done.digests) if i not in done.refused]
+            set_end_of(writer, kept, end)
+        return done
+
+    digests, new, refused = write_grains(context, given, work, allow_erased=allow_erased)
     if not refused and len(given.pairs) == given.count:
         report.addresses[first:] = map(bytes.hex, digests)
     else:

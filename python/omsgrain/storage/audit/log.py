@@ -39,6 +39,7 @@ from omsgrain.storage.tables import AUDIT, META, NOTES
 Operation = Literal[
     "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
     "export", "import", "key", "restore", "compact", "policy", "restrict", "vector", "sign",
+    "expire",
 ]  # fmt: skip
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 STORING = frozenset(("put", "import", "restore"))

@@ -17,7 +17,7 @@ from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Prefetch
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
-from omsgrain.storage.tables import STATES, Table
+from omsgrain.storage.tables import SEQUENCE, STATES, Table
 
 _ROWS = 16, 512  # rows of a table to read at a time, at first and at most
 _PLACES_A_PAGE = 16, 1_024  # the same for places
@@ -32,6 +32,7 @@ class PostgresReader(Reader):
         self._database = database
         self._wire: Wire | None = None
         self._head: PostgresHead | None = None
+        self._due: bytes | None = None  # the first key of due-0, which comes with the head
         self._ended = False
         self._ahead: Prefetch | None = Prefetch(
             self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
@@ -65,7 +66,8 @@ class PostgresReader(Reader):
             self._wire, (_, head, *found) = self._database.begin(*opening, *statements)
             if not head:
                 raise self._database.gone()
-            self._head = PostgresHead(*head[0])
+            *values, self._due = head[0]
+            self._head = PostgresHead(*values)
             return found
         try:
             return self._wire.ask(*statements)
@@ -92,6 +94,12 @@ class PostgresReader(Reader):
 
     def last_seq(self) -> int:
         return self.head.last_seq
+
+    def first_due(self) -> int | None:
+        if self._head is None:
+            self.ask()
+        due = self._due
+        return None if due is None else int.from_bytes(due[: SEQUENCE.size], "big")
 
     def expect(self, digests: Sequence[bytes]) -> None:
         if self._named is not None:

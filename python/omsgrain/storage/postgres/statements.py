@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from omsgrain.storage.base import Which
 from omsgrain.storage.postgres.schema import SCHEMA, name_of
-from omsgrain.storage.tables import STATES, Table
+from omsgrain.storage.tables import DUE, STATES, Table
 
 T = TypeVar("T")
 
@@ -35,7 +35,11 @@ def together(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-HEAD = f"SELECT last_seq, blob_bytes, grains, ordinal FROM {SCHEMA}.heads WHERE store_id = $1"
+HEAD = (
+    "SELECT last_seq, blob_bytes, grains, ordinal, "
+    f"(SELECT key FROM {name_of(DUE)} WHERE store_id = $1 ORDER BY key LIMIT 1) "
+    f"FROM {SCHEMA}.heads WHERE store_id = $1"
+)
 LOCKED_HEAD = (
     f"SELECT last_seq, blob_bytes, grains, ordinal, commits FROM {SCHEMA}.heads "
     "WHERE store_id = $1 FOR UPDATE"

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Which
+from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.postgres.connection import Database, PostgresHead
@@ -346,6 +346,9 @@ class PostgresWriter(PostgresReader):
         last, blob_bytes, grains, ordinal = self.head
         self.head = PostgresHead(last + count, blob_bytes + size, grains + count, ordinal)
         self._wait(size + count * _ROW)
+
+    def first_due(self) -> int | None:
+        return Reader.first_due(self)  # with its own rows
 
     def next_number(self) -> int:
         number = self.head.last_seq + 1

@@ -34,7 +34,11 @@ _PAGE = 10_000  # grains per transaction, which is one entry of the audit trail
 _CREATED = slice(5, 9)  # of a header: whole seconds
 _DAY = 86_400_000
 _RESTORED = "restore"  # the reason code
-_CODES = {erasure_queue.CONSENT: "consent_withdrawn", erasure_queue.RETENTION: "retention_over"}
+_CODES = {
+    erasure_queue.CONSENT: "consent_withdrawn",
+    erasure_queue.RETENTION: "retention_over",
+    erasure_queue.EXPIRY: "expired",
+}
 """The kinds that concern single grains, with their reason codes."""
 
 
@@ -45,7 +49,7 @@ class DueErasure:
     Attributes:
         deadline: the time by which it must be done, ms since 1970.
         kind: ``consent`` (a consent was withdrawn), ``retention`` (the retention of an imported
-            grain ends), or a step of erasing a person.
+            grain ends), ``expiry`` (the life of a grain ends), or a step of erasing a person.
         address: the grain, if it concerns a single one.
         overdue: whether the deadline has passed.
     """
@@ -62,8 +66,8 @@ class DueReport:
 
     Attributes:
         erased: number of grains erased because a consent was withdrawn.
-        expired: number of grains removed because their retention ended, by a preset or by the
-            terms of their import.
+        expired: number of grains removed because their life or their retention ended, by a preset
+            or by the terms of their import.
         dropped: entries without effect: the grain was gone, or the consent is valid again.
         finished: completed entries of other kinds.
         kept: grains that stay, restricted, each with the rule that keeps it.
@@ -169,7 +173,11 @@ def _erase(
             if (digest := lifecycle.restrict(writer, seq, True)) is not None:
                 restricted.append(digest)
     if gone:
-        removal.remove_grains(writer, context.settings, gone, reason_code=code)
+        # Expired grains may come in again.
+        expired = code == _CODES[erasure_queue.EXPIRY]
+        removal.remove_grains(
+            writer, context.settings, gone, reason_code=code, tombstone=not expired
+        )
         context.note(writer, "erase", list(gone.values()), reason_code=code)
     if restricted:
         context.note(writer, "restrict", restricted, reason_code=code)

@@ -13,7 +13,7 @@ from omsgrain.errors import InvalidationDeniedError, SchemaError
 from omsgrain.storage.audit.verify import checkpoint
 from omsgrain.storage.base import Writer
 from omsgrain.storage.erasure_queue import WITHIN
-from omsgrain.store import lifecycle
+from omsgrain.store import expiry, lifecycle
 from omsgrain.store.context import Context, StorePart, check_reason, seq_of
 from omsgrain.store.privacy import consent, erasure, erasure_scheduler
 from omsgrain.store.privacy.identity import Identities, by_pages, select
@@ -22,6 +22,7 @@ from omsgrain.store.privacy.report import SubjectReport
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.crypto.signers import Signer
+    from omsgrain.store.expiry import Expiry
     from omsgrain.store.privacy.certificate import Certificate
     from omsgrain.store.privacy.consent import WithdrawalReport
     from omsgrain.store.privacy.erasure import ErasureReport
@@ -301,6 +302,23 @@ class Privacy(StorePart):
             until: only those due by this time, ms since 1970; None for all.
         """
         return erasure_scheduler.due_erasures(self._context, until)
+
+    def expire(self, addresses: Iterable[str], at: Expiry | None) -> None:
+        """Set or lift the end of life of grains, in one transaction.
+
+        From then on no query or search finds them, and exports and syncs leave them out. They stay
+        in the store, and ``get`` reads them, until ``run_due`` removes them.
+
+        Args:
+            addresses: the grains.
+            at: a time, or how long from now as a ``timedelta``; None for no end.
+
+        Raises:
+            NotFoundError: a grain is not in the store. Nothing was changed.
+            RangeError, SchemaError: not a time.
+            StoreError: the store is read-only, full or damaged.
+        """
+        expiry.expire(self._context, addresses, at)
 
     def retention_due(self, now: int | None = None) -> Iterator[str]:
         """Return the addresses of grains whose maximum retention by the preset has passed.

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of life of a grain: a time in its status, and an entry in the queue of erasures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import OmsError, RangeError
+from omsgrain.storage import erasure_queue
+from omsgrain.storage.base import Writer
+from omsgrain.storage.records import pack, unpack
+from omsgrain.storage.tables import SEQUENCE, STATES
+from omsgrain.store.context import Context, seq_of, stored_digest
+
+if TYPE_CHECKING:
+    from omsgrain.query.filters import Time
+
+    Expiry: TypeAlias = Time | timedelta
+    """A time, or how long from now."""
+
+_MS = timedelta(milliseconds=1)
+_LATEST = 1 << 62
+
+
+def end_of(context: Context, value: Expiry) -> int:
+    """Return an end of life in ms since 1970."""
+    if isinstance(value, timedelta):
+        at = context.settings.clock() + value // _MS
+    else:
+        try:
+            at = _core.millis(value)
+        except OmsError as error:
+            error.field = "/expires_at"
+            raise
+    if not 0 <= at <= _LATEST:
+        expected = "1970 or later, or a time span"
+        raise RangeError("not an end of life", field="/expires_at", expected=expected)
+    return at
+
+
+def set_end(writer: Writer, seqs: Iterable[int], at: int | None) -> None:
+    for seq in seqs:
+        key = SEQUENCE.pack(seq)
+        before = unpack(writer.row(STATES, key))
+        if before.expires_at != at:
+            writer.set_row(STATES, key, pack(replace(before, expires_at=at)))
+            erasure_queue.expire(writer, seq, before.expires_at, at)
+
+
+def set_end_of(writer: Writer, digests: Sequence[bytes], at: int | None) -> None:
+    """Do the same for grains by their stored digests."""
+    set_end(writer, [seq for seq in writer.find(digests) if seq is not None], at)
+
+
+def expire(context: Context, addresses: Iterable[str], at: Expiry | None) -> None:
+    digests = [_core.parse_address(address) for address in addresses]
+    end = None if at is None else end_of(context, at)
+
+    def work(writer: Writer) -> None:
+        set_end(writer, [seq_of(writer, digest) for digest in digests], end)
+        context.note(writer, "expire", [stored_digest(writer, digest) for digest in digests])
+
+    context.storage.write(work)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The end of a grain's life: unseen at once, removed by ``run_due``, and grains that replace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import omsgrain as og
+from omsgrain import errors as err
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.query.filters import Filters
+from omsgrain.storage import erasure_queue
+from omsgrain.store.context import Settings, context_of
+from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
+
+TIME = 1_700_000_000_000
+KINDS = ["memory", "lmdb", "sealed memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = TIME
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=KINDS)
+def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
+    keys = None
+    if "sealed" in request.param:
+        keys = KeyRing.create(tmp_path / "x.keys", master=bytes(32))
+    settings = Settings(clock=clock, keys=keys)
+    with og.GrainStore(made(request.param, tmp_path / "m.omsg"), settings) as store:
+        yield store
+    if keys is not None:
+        keys.close()
+
+
+def note(n: int, **fields: Any) -> dict[str, Any]:
+    return {
+        "type": "belief",
+        "subject": "door",
+        "relation": "is",
+        "object": f"open {n}",
+        "confidence": 0.9,
+        "created_at": TIME + n,
+        "user_id": "ada",
+        "namespace": f"house:{n}",
+        **fields,
+    }
+
+
+def seen(store: og.GrainStore) -> dict[str, list[int]]:
+    """What each way to read finds."""
+    ways: dict[str, list[Any]] = {
+        "query": [hit.grain for hit in store.query(user_id="ada", order="oldest")],
+        "count": list(range(store.query(user_id="ada", count=True).total or 0)),
+        "iter": list(store.iter_query(user_id="ada"))[::-1],
+        "search": sorted(
+            [hit.grain for hit in store.search("open", user_id="ada")],
+            key=lambda grain: grain["created_at"],
+        ),
+    }
+    found = {
+        way: [g if isinstance(g, int) else g["created_at"] - TIME for g in grains]
+        for way, grains in ways.items()
+    }
+    found["namespaces"] = [int(one[-1]) for one in store.namespaces("house:", user_id="ada")]
+    return found
+
+
+def all_see(store: og.GrainStore, *expected: int) -> None:
+    for way, found in seen(store).items():
+        assert found == ([*range(len(expected))] if way == "count" else [*expected]), way
+
+
+def test_it_is_unseen_at_once_and_then_removed(store: og.GrainStore, clock: Clock) -> None:
+    addresses = [
+        store.put(note(1)),
+        store.put(note(2), expires_at=timedelta(milliseconds=1_500)),
+        store.put(note(3), expires_at=TIME + 90_000),
+    ]
+    all_see(store, 1, 2, 3)
+    clock.now += 1_499
+    all_see(store, 1, 2, 3)
+    clock.now += 1
+    all_see(store, 1, 3)
+    assert store.status(addresses[1]).expires_at == TIME + 1_500
+    assert len(store) == 3
+    report = store.privacy.run_due()
+    assert (report.expired, report.kept) == (1, ())
+    assert len(store) == 2
+    all_see(store, 1, 3)
+    assert store.put(note(2))  # what expired may come in again
+    clock.now += 100_000
+    all_see(store, 1, 2)
+
+
+def test_pages_and_cursors_go_on(store: og.GrainStore, clock: Clock) -> None:
+    store.put_many([note(n) for n in range(4)])
+    store.put_many([note(n) for n in range(4, 8)], expires_at=TIME + 50)
+    page = store.query(user_id="ada", limit=2)
+    assert [hit.grain["created_at"] - TIME for hit in page] == [7, 6]
+    clock.now += 50
+    following = page.next()
+    assert following is not None
+    assert [hit.grain["created_at"] - TIME for hit in following] == [3, 2]
+
+
+def test_another_end_and_none(store: og.GrainStore, clock: Clock) -> None:
+    address = store.put(note(1), expires_at=TIME + 10)
+    other = store.put(note(2), expires_at=TIME + 10)
+    store.privacy.expire([address], datetime.fromtimestamp(TIME // 1000 + 60, timezone.utc))
+    clock.now += 10
+    all_see(store, 1)
+    store.privacy.expire([address, other], None)
+    clock.now += 100_000
+    all_see(store, 1, 2)
+    assert store.privacy.due() == []
+    assert store.privacy.run_due().expired == 0
+
+
+def test_a_deleted_grain_leaves_the_queue(store: og.GrainStore) -> None:
+    store.delete(store.put(note(1), expires_at=TIME + 10))
+    assert store.privacy.due() == []
+
+
+def test_what_is_over_leaves_no_export(store: og.GrainStore, clock: Clock, tmp_path: Path) -> None:
+    store.put(note(1))
+    store.put(note(2), expires_at=TIME + 10)
+    clock.now += 10
+    store.export_mg(tmp_path / "m.mg")
+    with og.open(":memory:") as other:
+        other.import_mg(tmp_path / "m.mg")
+        assert len(other) == 1
+
+
+def test_a_hold_keeps_what_is_over(store: og.GrainStore, clock: Clock) -> None:
+    address = store.put(note(1), expires_at=TIME + 10)
+    store.holds.add(address, authority="court", reason_code="case")
+    clock.now += 10
+    report = store.privacy.run_due()
+    assert [one[0] for one in report.kept] == [address]
+    all_see(store)
+    assert store.status(address).restricted
+
+
+def test_another_process_sees_the_end(tmp_path: Path) -> None:
+    clock = Clock()
+    settings = Settings(clock=clock)
+    with (
+        og.GrainStore(made("lmdb", tmp_path / "m.omsg"), settings) as store,
+        og.open(tmp_path / "m.omsg", readonly=True) as other,
+    ):
+        store.put(note(1))
+        assert len(other.query(user_id="ada")) == 1
+        store.put(note(2), expires_at=TIME + 10)  # long ago for the other's clock
+        assert [hit.grain["created_at"] for hit in other.query(user_id="ada")] == [TIME + 1]
+        assert len(store.query(user_id="ada")) == 2
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (-1, "ERR_RANGE"),
+        (1 << 63, "ERR_SCHEMA"),
+        ("soon", "ERR_SCHEMA"),
+        (timedelta(days=-30_000), "ERR_RANGE"),
+    ],
+)
+def test_refused_ends(end: Any, code: str) -> None:
+    with og.open(":memory:") as store:
+        for call in (
+            lambda: store.put(note(1), expires_at=end),
+            lambda: store.put_many([note(1)], expires_at=end),
+            lambda: store.privacy.expire([], end),
+        ):
+            with pytest.raises(err.OmsError) as refused:
+                call()
+            assert (refused.value.code, refused.value.field) == (code, "/expires_at")
+        assert len(store) == 0
+
+
+def test_replaced_grains_have_a_history(store: og.GrainStore, clock: Clock) -> None:
+    def replace(n: int, **given: Any) -> str:
+        key: Filters = {"namespace": "house:0", "subject": "door", "user_id": "ada"}
+        return store.put(note(n, namespace="house:0"), replaces=key, **given)
+
+    first = replace(1)
+    second = replace(2, expires_at=TIME + 10)
+    assert replace(2) == second  # the same again lives on
+    clock.now += 10
+    assert [hit.address for hit in store.query(user_id="ada")] == [second]
+    assert store.status(first).superseded_by == second
+    assert [g["created_at"] - TIME for g in store.history(second)] == [1, 2]
+    with pytest.raises(err.SchemaError):
+        store.put(note(3), replaces={"user_id": "ada", "current": None})
+    assert context_of(store).settings.clock() == TIME + 10
+
+
+def test_a_damaged_entry_is_told(store: og.GrainStore) -> None:
+    def work(writer: Any) -> None:
+        erasure_queue.add(writer, TIME, {"kind": erasure_queue.EXPIRY})
+
+    context_of(store).storage.write(work)
+    with pytest.raises(err.IntegrityError):
+        store.privacy.due()
