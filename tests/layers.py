@@ -25,8 +25,10 @@ FLOORS = (
     ("interchange", "sync"),
     ("memory",),
     ("inspect",),
+    ("server.log",),
+    ("mcp",),
     ("server",),
-    ("bridge", "mcp"),
+    ("bridge",),
     ("conformance",),
     ("cli",),
 )

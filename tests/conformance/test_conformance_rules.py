@@ -236,7 +236,6 @@ def test_no_such_rule(shell: Shell) -> None:
 def test_missing_packages_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     absent: dict[str, tuple[str, Callable[[Bench], object]]] = {
         "server": ("omsgrain.server.app", lambda bench: bench.probe),
-        "mcp": ("omsgrain.mcp.tools", lambda bench: bench.tools),
     }
     for extra, (module, need) in absent.items():
         monkeypatch.setitem(sys.modules, module, None)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 
+from omsgrain.mcp.resources import RESOURCES, TEMPLATES
 from omsgrain.mcp.service import RULES, McpOptions
-from omsgrain.mcp.tools import RESOURCES, TEMPLATES, TOOLS
+from omsgrain.mcp.tools import TOOLS
 from omsgrain.memory.verbs import MOST, TYPES
 from support.markdown_page import table
 from support.paths import ROOT
@@ -24,7 +25,7 @@ def test_tools() -> None:
 
 def test_resources() -> None:
     rows = table(PAGE, "resource", "what it says")
-    known = [one.uri for one in RESOURCES] + [one.uri_template for one in TEMPLATES]
+    known = [one["uri"] for one in RESOURCES] + [one["uriTemplate"] for one in TEMPLATES]
     assert [uri for uri, _ in rows] == known
 
 

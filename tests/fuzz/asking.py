@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -155,12 +156,14 @@ def _requests() -> list[bytes]:
 @contextmanager
 def _mcp(room: Path) -> Iterator[Run]:
     """A tool and its arguments as JSON."""
+    from omsgrain.mcp.arguments import read
     from omsgrain.mcp.service import McpOptions, McpService
-    from omsgrain.mcp.tools import TOOLS, read
+    from omsgrain.mcp.threads import Threads
+    from omsgrain.mcp.tools import TOOLS
 
     (room / "files").mkdir()
     with _store(room) as store:
-        service = McpService(store, McpOptions(user="ada", root=room / "files"))
+        service = McpService(store, McpOptions(user="ada", root=room / "files"), Threads(8))
 
         def run(data: bytes) -> None:
             try:
@@ -175,7 +178,8 @@ def _mcp(room: Path) -> Iterator[Run]:
                 return
 
             async def call() -> None:
-                await service.work(lambda: told.handler(service, read(told.arguments, given)))
+                work = partial(told.handler, service, read(told.arguments, given))
+                await service.work.run(work, large=False)
 
             anyio.run(call)
             for path in (room / "files").iterdir():

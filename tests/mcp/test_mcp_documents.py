@@ -13,7 +13,10 @@ import pytest
 
 import omsgrain as og
 from omsgrain import crypto
+from omsgrain.formats import sniff
+from omsgrain.mcp.tools import EXPORTED
 from support.mcp_agents import ADA, BOB, Agent, agent, belief, text_of
+from support.paths import ROOT
 from support.signers import ALICE
 
 _ids = count(1)
@@ -223,3 +226,38 @@ def test_an_answer_has_a_limit(path: Path) -> None:
         cleo.do("remember", content="x" * 200)
         error = cleo.error("export_memories")
         assert (error["code"], error["rule"]) == ("ERR_UNSUPPORTED", "answer_too_large")
+
+
+@pytest.mark.parametrize("format", EXPORTED)
+def test_export_and_import_know_every_format(path: Path, tmp_path: Path, format: str) -> None:
+    with agent(path, "--root", tmp_path, user=f"urn:omsgrain:{format}") as one:
+        made = one.do("remember", content="The ibis wades", tags=["zoo"])
+        given = {"format": format, "redact_pii": False}
+        report = one.do("export", **given, path="out.json")
+        assert (report["format"], report["path"]) == (format, "out.json")
+        assert report["bytes"] == (tmp_path / "out.json").stat().st_size
+        text = one.text("export", **given)
+        assert sniff(text.encode()) == format
+        one.do("forget", id=made["id"])
+        assert not one.do("recall", query="ibis")["memories"]
+        one.do("import", data="out.json", dry_run=True)
+        assert not one.do("recall", query="ibis")["memories"]
+    with agent(path, "--root", tmp_path, user=f"urn:omsgrain:{format}2") as other:
+        other.do("import", data=text)
+        (found,) = other.do("recall", query="ibis")["memories"]
+        assert found["content"] == "The ibis wades"
+        before = other.do("history", id=found["id"])
+        other.do("import", data="out.json")
+        assert other.do("history", id=found["id"]) == before
+
+
+def test_what_a_bundle_cannot_do_is_refused(ada: Agent) -> None:
+    assert ada.error("export", format="aimem")["field"] == "/redact_pii"
+    error = ada.error("export", format="aimem", redact_pii=False)  # ada is no URI
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/format")
+    bundle = (ROOT / "examples/robot-7.aimem.json").read_text("utf-8")
+    error = ada.error("import", data=bundle, merge_strategy="overwrite")
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/merge_strategy")
+    assert ada.error("import", data="{}")["code"] == "ERR_UNSUPPORTED"
+    error = ada.error("export", since="yesterday")
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/since")

@@ -9,16 +9,15 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mcp import StdioServerParameters
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from support.mcp_agents import ADA, agent, environment, parameters, started
+from support.mcp_agents import ADA, agent, environment, started
+from support.mcp_lines import HELLO, READY, Process, remember, request
 from support.shell import USAGE, Shell, exit_code
 
 HEX = "5a" * 32
@@ -28,49 +27,6 @@ HEX = "5a" * 32
 def path(tmp_path: Path) -> Path:
     og.open(tmp_path / "m.omsg").close()
     return tmp_path / "m.omsg"
-
-
-def request(n: int, method: str, **params: Any) -> bytes:
-    return json.dumps({"jsonrpc": "2.0", "id": n, "method": method, "params": params}).encode()
-
-
-HELLO = request(
-    0,
-    "initialize",
-    protocolVersion="2025-06-18",
-    capabilities={},
-    clientInfo={"name": "test", "version": "0"},
-)
-READY = json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}).encode()
-
-
-class Process:
-    """A server without a client: its lines are written and read by hand."""
-
-    def __init__(self, path: Path, *options: object) -> None:
-        given = parameters(path, *options)
-        command = [given.command, *given.args]
-        pipe = subprocess.PIPE
-        self.child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe)
-
-    def say(self, *lines: bytes) -> None:
-        assert self.child.stdin is not None
-        with suppress(BrokenPipeError):  # it has ended, and does not read the rest
-            self.child.stdin.write(b"".join(line + b"\n" for line in lines))
-            self.child.stdin.flush()
-
-    def hear(self) -> dict[str, Any]:
-        assert self.child.stdout is not None
-        line: dict[str, Any] = json.loads(self.child.stdout.readline())
-        return line
-
-    def end(self) -> tuple[int, bytes, str]:
-        out, err = self.child.communicate(timeout=30)
-        return self.child.returncode, out, err.decode()
-
-
-def remember(n: int, content: str) -> bytes:
-    return request(n, "tools/call", name="remember", arguments={"content": content})
 
 
 @pytest.mark.parametrize("how", ["SIGTERM", "SIGINT"])
@@ -92,28 +48,45 @@ def test_it_ends_and_nothing_is_lost(path: Path, how: str) -> None:
         assert store.maintenance.check().ok
 
 
-def test_invalid_messages_are_ignored_and_not_logged(path: Path) -> None:
+def test_what_is_no_message_is_answered_and_not_logged(path: Path) -> None:
     process = Process(path)
-    process.say(b"{the yak", b"\xff\xfe", b"[]", b"", b'{"jsonrpc": "2.0", "id": 9}')
-    process.say(b'{"jsonrpc": "2.0", "id": 9, "result": "yak \\ud800"}')
-    process.say(HELLO, READY, request(1, "tools/call", name="recall", arguments=["yak"]))
-    process.say(request(2, "tools/call", name="recall", arguments={}))
-    # Somebody waits for an answer to these: half a character is no JSON.
+    # No JSON, and without an id that can be read; half a character is no JSON.
+    process.say(b"{the yak", b"\xff\xfe", b'{"id": 7,', b"", b"  ", b"[" * 100_000)
     process.say(b'{"jsonrpc": "2.0", "id": 3, "method": "ping", "params": {"_": "yak \\ud800"}}')
     process.say(b'{"method": "ping", "params": {"_": "yak \\ud800"}, "id": "x"}')
-    # And to these, which are JSON but no requests.
+    # JSON, but no requests.
+    process.say(b"[]", b"7", b'{"jsonrpc": "2.0", "id": 9}', b'{"jsonrpc": "2.0", "id": []}')
     process.say(b'{"jsonrpc": "2.0", "id": 4, "method": "ping", "params": ["yak"]}')
     process.say(b'{"jsonrpc": "2.0", "id": "y", "method": {"yak": 1}}')
     process.say(b'{"id": 6, "method": "ping"}')
+    # Nobody waits for an answer to these.
+    process.say(b'{"method": "yak"}', b'{"id": 1, "result": 1}', b'{"id": 1, "error": {}}')
+    # The server goes on.
+    process.say(HELLO, READY, request(1, "tools/call", name="recall", arguments=["yak"]))
+    process.say(request(2, "tools/call", name="recall", arguments={}))
     code, out, log = process.end()
-    answers = {one["id"]: one for one in map(json.loads, out.splitlines())}
-    assert (code, len(out.splitlines()), len(answers)) == (0, 8, 8)
-    assert answers[1]["error"]["code"] == -32602
-    assert {answers[id]["error"]["code"] for id in (4, "y", 6)} == {-32600}
-    assert answers[3]["error"]["code"] == answers["x"]["error"]["code"] == -32700
-    assert answers[2]["result"]["structuredContent"] == {"memories": []}
+    answers = [json.loads(line) for line in out.splitlines()]
+    errors = [(one["id"], one["error"]["code"]) for one in answers if "error" in one]
+    no_json = [None, None, 7, None, 3, "x"]
+    assert errors[:6] == [(id, -32700) for id in no_json]
+    assert errors[6:-1] == [(id, -32600) for id in (None, None, 9, None, 4, "y", 6)]
+    assert errors[-1] == (1, -32602)
+    results = {one["id"]: one["result"] for one in answers if "result" in one}
+    assert code == 0
+    assert results.keys() == {0, 2}
+    assert results[2]["structuredContent"] == {"memories": []}
     assert "yak" not in log
     assert "Traceback" not in log
+
+
+def test_a_client_that_reads_no_answers_ends_the_server(path: Path) -> None:
+    process = Process(path)
+    assert process.child.stdout is not None
+    process.child.stdout.close()
+    process.child.stdout = None
+    process.say(HELLO)
+    code, _, log = process.end()
+    assert (code, "Traceback" in log) == (0, False)
 
 
 def test_pending_calls_are_answered_when_stdin_ends(path: Path) -> None:
@@ -204,7 +177,9 @@ def test_readonly_changes_nothing(path: Path, tmp_path: Path) -> None:
         address = store.put(og.Event(content="a lynx", user_id=ADA, created_at=1))
     with agent(path, "--readonly", "--root", tmp_path) as ada:
         names = [tool.name for tool in ada.ask("list_tools").tools]
-        assert names == ["recall", "context", "history", "export_memories", "export_memory"]
+        assert names == [
+            "recall", "context", "history", "export", "export_memories", "export_memory",
+        ]  # fmt: skip
         assert ada.do("recall", query="lynx")["memories"][0]["id"] == address
         for tool, given in (
             ("remember", {"content": "x"}),
@@ -264,7 +239,7 @@ def test_it_does_not_start_without_a_store_or_a_user(
     (tmp_path / "empty").mkdir()
     code, error = shell.error("mcp", tmp_path / "empty", "--user", ADA)
     assert (code, error["code"]) == (exit_code("ERR_STORE"), "ERR_STORE")
-    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
     for name in [name for name in sys.modules if name.startswith("omsgrain.mcp")]:
         monkeypatch.delitem(sys.modules, name)
     code, error = shell.error("mcp", path, "--user", ADA)

@@ -41,9 +41,10 @@ IMPORT_MEMORY = {
     },
     "required": ["data"],
 }
-READING = ["recall", "context", "history", "export_memory"]  # export_memories can write a file
+READING = ["recall", "context", "history", "export", "export_memories", "export_memory"]
+FILES = {"export", "export_memories"}  # they write a file, if the server has a root
 ALL = ["remember", "recall", "context", "update", "forget", "history"]
-ALL += ["export_memories", "import_memories", "export_memory", "import_memory"]
+ALL += ["export", "import", "export_memories", "import_memories", "export_memory", "import_memory"]
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +78,22 @@ def test_tools_are_listed_with_their_schemas(ada: Agent) -> None:
         assert tools[name].description
     reading = [name for name, tool in tools.items() if tool.annotations.read_only_hint]
     assert reading == READING
-    assert tools["forget"].annotations.destructive_hint
-    for name in ("remember", "recall", "context", "update", "forget", "history"):
-        assert tools[name].output_schema["type"] == "object"
+    destroys = [name for name, tool in tools.items() if tool.annotations.destructive_hint]
+    assert destroys == ["forget", "import", "import_memories", "import_memory"]
+    for tool in tools.values():
+        assert tool.output_schema["type"] == "object"
+        assert tool.annotations.open_world_hint is False
+
+
+def test_tools_that_can_write_a_file_do_not_only_read(path: Path, tmp_path: Path) -> None:
+    for options, reading in (
+        (("--root", tmp_path), {*READING} - FILES),
+        (("--root", tmp_path, "--readonly"), {*READING}),
+    ):
+        with agent(path, *options) as one:
+            tools = one.ask("list_tools").tools
+        found = {tool.name for tool in tools if tool.annotations.read_only_hint}
+        assert found == reading
 
 
 def test_update_and_context(ada: Agent) -> None:
@@ -282,3 +296,30 @@ def test_held_memories_are_not_forgotten(ada: Agent, path: Path) -> None:
         store.holds.add(old, authority="court", reason_code="litigation")
     assert ada.error("forget", id=new)["code"] == "ERR_INVALIDATION_DENIED"
     assert len(ada.do("history", id=new)["versions"]) == 2
+
+
+NAMED: list[tuple[str, dict[str, Any], str]] = [
+    ("remember", {"content": "x" * 100_001}, "content"),
+    ("remember", {"content": "x", "type": "A b"}, "type"),
+    ("remember", {"content": "x", "metadata": {"a": "b" * 100_000}}, "metadata"),
+    ("remember", {"content": "x", "replaces": NOBODY}, "replaces"),
+    ("remember", {"content": "x", "user": BOB}, "user"),
+    ("update", {"id": NOBODY, "content": "x"}, "id"),
+    ("recall", {"query": "?!"}, "query"),
+    ("recall", {"query": "tapir", "since": "yesterday"}, "since"),
+    ("recall", {"until": "tomorrow"}, "until"),
+    ("recall", {"at": "then"}, "at"),
+    ("context", {"question": "?!"}, "question"),
+    ("context", {"question": "tapir", "at": "then"}, "at"),
+    ("history", {"id": NOBODY}, "id"),
+    ("forget", {"id": NOBODY}, "id"),
+    ("export_memories", {"since": "then"}, "since"),
+    ("export_memory", {"since": "then"}, "since"),
+]
+
+
+@pytest.mark.parametrize(("tool", "given", "name"), NAMED)
+def test_errors_name_the_argument_that_was_given(
+    ada: Agent, tool: str, given: dict[str, Any], name: str
+) -> None:
+    assert ada.error(tool, **given)["field"] == f"/{name}"

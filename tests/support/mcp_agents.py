@@ -109,16 +109,23 @@ def started(how: StdioServerParameters) -> Iterator[Agent]:
         yield Agent(client, portal.call, log)
 
 
-def parameters(path: Path, *options: object, user: str = ADA) -> StdioServerParameters:
+def parameters(path: Path | str, *options: object, user: str = ADA) -> StdioServerParameters:
     """How the server is started."""
     args = ["-m", "omsgrain", "mcp", str(path), "--user", user, *map(str, options)]
     return StdioServerParameters(command=sys.executable, args=args, env=environment())
 
 
+OTHER_SDK = "OMSGRAIN_TEST_MCP"
+"""The variable with a directory of packages: servers find another version of the SDK there."""
+
+
 def environment() -> dict[str, str]:
     """The environment of a server: what it needs of the test's own."""
     names = ("PYTHONPATH", "OMSGRAIN_KEYS", "OMSGRAIN_MASTER")
-    return {name: os.environ[name] for name in names if name in os.environ}
+    found = {name: os.environ[name] for name in names if name in os.environ}
+    if (other := os.environ.get(OTHER_SDK)) is not None:
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, (other, found.get("PYTHONPATH"))))
+    return found
 
 
 def text_of(answer: CallToolResult) -> str:

@@ -123,11 +123,9 @@ class Bench:
     @cached_property
     def tools(self) -> dict[str, dict[str, Any]]:
         """The MCP tools, with the schemas of their arguments."""
-        try:
-            from omsgrain.mcp.tools import listed
-        except ImportError as error:
-            raise MissingError(f"no {error.name}: needs {packages_of('mcp')}") from None
-        return {tool.name: tool.input_schema for tool in listed(readonly=False)}
+        from omsgrain.mcp.tools import TOOLS
+
+        return {tool.name: tool.tool()["inputSchema"] for tool in TOOLS.values()}
 
 
 def _answer(app: Any, request: httpx.Request) -> httpx.Response:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service that calls share: the open store, the user, and worker threads."""
+"""The service that calls share: the open store, the user, their rights."""
 
 from __future__ import annotations
 
@@ -11,15 +11,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, ClassVar, Final, TypeVar
-
-import anyio
-from anyio.from_thread import check_cancelled
-from anyio.to_thread import run_sync
-from mcp.types import CallToolResult, TextContent
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar
 
 import omsgrain as og
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+
+if TYPE_CHECKING:
+    from omsgrain.policy.rules import Purpose
+
+T = TypeVar("T")
+Json = dict[str, Any]
+"""An object that ``json.dumps`` accepts."""
+
+READ: Final = "export"
+"""The scope of tools that read. Scopes are those of tokens (``omsgrain.storage.tokens``)."""
+ALL_SCOPES: Final = frozenset(("import", READ, "admin"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +34,9 @@ class McpOptions:
     # the directory below which documents are read and written; None: no files
     root: Path | None = None
     readonly: bool = False  # change neither the store nor files
+    scopes: frozenset[str] = ALL_SCOPES  # what the client may do
+    purpose: Purpose = "transfer"  # the purpose of exports, for the rules of a policy
+    signed_only: bool = False  # refuse imports, which cannot have a signature here
     document: int = 100 << 20  # the most bytes of an imported document
     # the most bytes of a document that is returned as text; larger ones go to a file
     answer: int = 16 << 20
@@ -35,14 +44,13 @@ class McpOptions:
     at_work: int = 8  # calls that run at once
 
 
-Json = dict[str, Any]
-"""An object that ``json.dumps`` accepts."""
-
 RULES: Final[dict[str, tuple[type[OmsError], str]]] = {
     "unknown_argument": (SchemaError, "unknown argument of this tool"),
     "missing_argument": (SchemaError, "an argument is missing"),
     "invalid_argument": (SchemaError, "invalid value of this argument"),
     "read_only": (UnsupportedError, "the server was started with --readonly"),
+    "missing_scope": (UnsupportedError, "the token lacks the scope"),
+    "signature_missing": (UnsupportedError, "the server imports only signed documents"),
     "no_root": (UnsupportedError, "the server was started without --root, and accepts no paths"),
     "outside_root": (UnsupportedError, "the path is not below the server's root"),
     "no_file": (UnsupportedError, "no readable file is at the path"),
@@ -68,19 +76,29 @@ def refuse(
     return error(says, field=field, expected=expected, found=found, rule=rule)
 
 
-def answer(value: Json, text: str | None = None) -> CallToolResult:
+class ProtocolError(Exception):
+    """An error of the protocol: the method fails, not a tool."""
+
+    def __init__(self, code: int, message: str, data: Json | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Cancelled(Exception):
+    """The client of a call is gone, and its work must stop."""
+
+
+def answer(value: Json, text: str | None = None) -> Json:
     """Make the result of a tool: JSON, and text for clients that read only text."""
     said = json.dumps(value, ensure_ascii=False) if text is None else text
-    return CallToolResult(content=[TextContent(text=said)], structured_content=value)
+    return {"content": [{"type": "text", "text": said}], "structuredContent": value}
 
 
-def refused(error: OmsError) -> CallToolResult:
+def refused(error: OmsError) -> Json:
     """Make the result of a tool call that failed."""
-    return CallToolResult(
-        content=[TextContent(text=str(error))],
-        structured_content={"error": error.to_dict()},
-        is_error=True,
-    )
+    return answer({"error": error.to_dict()}, str(error)) | {"isError": True}
 
 
 _DIRECTORY: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -96,6 +114,10 @@ class Root:
 
     def __init__(self, path: Path | None) -> None:
         self._path = None if path is None else path.resolve(strict=True)
+
+    @property
+    def is_open(self) -> bool:
+        return self._path is not None
 
     def read(self, path: str, most: int, *, field: str) -> bytes:
         with self._parent(path, field) as (directory, name):
@@ -181,25 +203,31 @@ class Root:
         return found
 
 
-T = TypeVar("T")
+class Work(Protocol):
+    """Runs the work of calls in threads."""
+
+    async def run(self, function: Callable[[], T], *, large: bool) -> T:
+        """Run something in a thread."""
+
+    def alive(self) -> None:
+        """End the work of a call, in its thread, if its client is gone."""
 
 
 class McpService:
-    """Shared by all calls, in one event loop."""
+    """The memory of one user, for the calls of one client."""
 
-    def __init__(self, store: og.GrainStore, options: McpOptions) -> None:
+    def __init__(self, store: og.GrainStore, options: McpOptions, work: Work) -> None:
         self.store = store
         self.options = options
         self.user = options.user
         self.root = Root(options.root)
-        self._work = anyio.CapacityLimiter(options.at_work)
-        self._large = anyio.CapacityLimiter(1)  # a document takes ten times its size
+        self.work = work
+        readonly = options.scopes & {READ}
+        self.scopes = readonly if options.readonly else options.scopes
 
-    @staticmethod
-    def alive() -> None:
-        """End the work of a call, in its thread, if the client has cancelled it."""
-        check_cancelled()
-
-    async def work(self, function: Callable[[], T], *, large: bool = False) -> T:
-        """Run something in a thread. Cancellation waits for its end, or for `alive`."""
-        return await run_sync(function, limiter=self._large if large else self._work)
+    def check_scopes(self, needed: frozenset[str]) -> None:
+        """Refuse what the client may not do."""
+        if needed - self.options.scopes:
+            raise refuse("missing_scope", expected=" and ".join(sorted(needed)))
+        if needed - self.scopes:
+            raise refuse("read_only")

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The transport between stdin, stdout and the server of the SDK.
+"""The transport: lines of stdin and stdout as messages for the server of the SDK.
 
-The SDK reads lines of any length, cannot stop while it waits for a line, drops running calls when
-stdin ends, and does not answer a request that it cannot parse. Here a line has a limit, and a
-signal ends the wait. The server sees the end of stdin only when every request is answered or
-cancelled. A request that is too long or invalid gets an error.
+The SDK's own reads lines of any length, cannot stop while it waits for a line, drops running calls
+when stdin ends, and does not answer what it cannot parse. Here a line has a limit, and a signal
+ends the wait. The server sees the end of stdin only when every request is answered or cancelled. A
+line that is too long, no JSON or no request gets an error.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import re
@@ -17,16 +16,20 @@ import select
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from functools import partial
+from io import FileIO
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
-from mcp.shared.message import SessionMessage
-from mcp.types import ErrorData, JSONRPCError, JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
-from pydantic import ValidationError
+from anyio.to_thread import run_sync
 
-from omsgrain.mcp.service import refuse
+from omsgrain.mcp import sdk
+from omsgrain.mcp.service import Json, refuse
 from omsgrain.server.log import Log
+
+if TYPE_CHECKING:
+    from mcp.shared.message import SessionMessage
 
 TOO_LONG: Final = "omsgrain/line_too_long"
 """The method of the message that replaces a long line; ``id`` is that of the request or null."""
@@ -49,11 +52,10 @@ def named(head: bytes, tail: bytes | None = None) -> str | int | None:
     return id
 
 
-class DescriptorLines(io.TextIOWrapper):
+class DescriptorLines:
     """Reads the lines of a file descriptor, which stays open."""
 
     def __init__(self, number: int, most: int) -> None:
-        super().__init__(io.BytesIO())  # for its type only: nothing is read through it
         self._number = number
         self._most = most
         self._found = bytearray()
@@ -66,7 +68,7 @@ class DescriptorLines(io.TextIOWrapper):
         self._over = True
         os.write(self._waker, b"\0")
 
-    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # as the base class
+    def readline(self) -> str:
         """Return the next line with its end; empty at the end."""
         while not self._over:
             end = self._found.find(b"\n", self._seen)
@@ -116,22 +118,26 @@ class DescriptorLines(io.TextIOWrapper):
             return b""
 
 
-Item = SessionMessage | Exception
-Streams = tuple[MemoryObjectReceiveStream[Item], MemoryObjectSendStream[SessionMessage]]
-"""A message that the server reads or writes."""
+Streams = tuple[
+    "MemoryObjectReceiveStream[SessionMessage | Exception]",
+    "MemoryObjectSendStream[SessionMessage]",
+]
+"""The messages that the server reads, and those that it writes."""
 _INVALID: Final = -32600  # JSON-RPC: invalid request
 _NO_JSON: Final = -32700  # JSON-RPC: parse error
 _CANCELLED: Final = "notifications/cancelled"
 
 
 @asynccontextmanager
-async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIterator[Streams]:
-    """Make streams that replace those of the transport."""
-    relay = _Relay(outgoing, most, log)
-    feed, read = anyio.create_memory_object_stream[Item](0)
-    write, heard = anyio.create_memory_object_stream[SessionMessage](0)
+async def messages(
+    lines: DescriptorLines, out: FileIO, most: int, log: Log
+) -> AsyncIterator[Streams]:
+    """Read messages from lines, and write messages as lines."""
+    relay = _Relay(lines, out, most, log)
+    feed, read = anyio.create_memory_object_stream[Any](0)
+    write, heard = anyio.create_memory_object_stream[Any](0)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(relay.requests, incoming, feed)
+        tasks.start_soon(relay.requests, feed)
         tasks.start_soon(relay.answers, heard)
         yield read, write
 
@@ -139,18 +145,21 @@ async def relayed(incoming: Any, outgoing: Any, most: int, log: Log) -> AsyncIte
 class _Relay:
     """Passes messages on, and tracks open requests."""
 
-    def __init__(self, outgoing: Any, most: int, log: Log) -> None:
-        self._outgoing, self._most, self._log = outgoing, most, log
+    def __init__(self, lines: DescriptorLines, out: FileIO, most: int, log: Log) -> None:
+        self._lines, self._out, self._most, self._log = lines, out, most, log
         self._open: Counter[str] = Counter()
         self._changed = anyio.Event()
+        # Threads of their own: calls that work must not keep a message waiting.
+        self._reading, self._writing = anyio.CapacityLimiter(1), anyio.CapacityLimiter(1)
 
-    async def requests(self, incoming: Any, feed: MemoryObjectSendStream[Item]) -> None:
+    async def requests(self, feed: MemoryObjectSendStream[SessionMessage]) -> None:
         """Pass on requests, and the end of stdin when all are answered."""
         try:
             async with feed:
-                async for item in incoming:
-                    if not await self._met(item):
-                        await feed.send(item)
+                while line := await run_sync(self._lines.readline, limiter=self._reading):
+                    message = await self._taken(line)
+                    if message is not None:
+                        await feed.send(message)
                 while self._open:
                     self._changed = anyio.Event()
                     await self._changed.wait()
@@ -158,32 +167,48 @@ class _Relay:
             pass  # the server has ended and reports why
 
     async def answers(self, heard: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        async with self._outgoing:
-            async for item in heard:
-                await self._outgoing.send(item)
-                message = item.message
-                if isinstance(message, JSONRPCResponse | JSONRPCError):
-                    self._settle(message.id)
+        async with heard:
+            async for message in heard:
+                kind, content = sdk.kind_of(message)
+                if kind != "response":
+                    await self._write(sdk.dump(message))
+                elif str(content.id) in self._open:  # 1.x also answers a cancelled request
+                    await self._write(sdk.dump(message))
+                    self._settle(content.id)
 
-    async def _met(self, item: Item) -> bool:
-        """Track a message; return whether the relay answered it."""
-        if isinstance(item, Exception):
-            if (refusal := _unread(item)) is None:
-                return False
-            await self._outgoing.send(SessionMessage(refusal))
-            return True
-        message = item.message
-        if isinstance(message, JSONRPCRequest):
-            self._open[str(message.id)] += 1
-        elif isinstance(message, JSONRPCNotification):
-            given = message.params or {}
-            if message.method == TOO_LONG:
+    async def _taken(self, line: str) -> SessionMessage | None:
+        """Read and track a message; None if the server has nothing to do."""
+        if not line.strip():
+            return None
+        try:
+            message = sdk.parse(line)
+        except sdk.NotMessage as error:
+            if (refusal := _unread(line, is_json=error.json)) is not None:
+                await self._write(json.dumps(refusal))
+            return None
+        kind, content = sdk.kind_of(message)
+        if kind == "request":
+            self._open[str(content.id)] += 1
+        elif kind == "notification":
+            given = content.params or {}
+            if content.method == TOO_LONG:
                 self._log.write("line_too_long")
-                await self._outgoing.send(SessionMessage(self._too_long(given.get("id"))))
-                return True
-            if message.method == _CANCELLED:
+                await self._write(json.dumps(self._too_long(given.get("id"))))
+                return None
+            if content.method == _CANCELLED:
                 self._settle(given.get("requestId"))
-        return False
+        return message
+
+    async def _write(self, text: str) -> None:
+        await run_sync(partial(self._written, text), limiter=self._writing)
+
+    def _written(self, text: str) -> None:
+        left = memoryview(text.encode() + b"\n")
+        try:
+            while left:
+                left = left[self._out.write(left) :]
+        except OSError:
+            self._lines.stop()  # the client is gone
 
     def _settle(self, id: Any) -> None:
         """Track that a request is answered or cancelled."""
@@ -193,30 +218,31 @@ class _Relay:
             del self._open[key]
         self._changed.set()
 
-    def _too_long(self, id: Any) -> JSONRPCError:
+    def _too_long(self, id: Any) -> Json:
         error = refuse("line_too_long", expected=f"at most {self._most} bytes")
-        known = id if isinstance(id, str | int) else None
-        data = ErrorData(code=_INVALID, message=str(error), data=error.to_dict())
-        return JSONRPCError(jsonrpc="2.0", id=known, error=data)
+        answer = _error(id, _INVALID, str(error))
+        answer["error"]["data"] = error.to_dict()
+        return answer
 
 
-def _unread(error: Exception) -> JSONRPCError | None:
-    """Return the error for a request that cannot be parsed, if its id can be found."""
-    if not isinstance(error, ValidationError):
-        return None
-    errors = error.errors(include_url=False)
-    if errors[0]["type"] == "json_invalid":
-        line = errors[0]["input"]
-        if not isinstance(line, str) or '"method"' not in line:
-            return None
-        id = named(line.encode())
-        why = ErrorData(code=_NO_JSON, message="not JSON")
-    else:
-        # The message is of no kind: pydantic lists the errors of each kind, with the whole input.
-        absent = (e["input"] for e in errors if e["type"] == "missing" and len(e["loc"]) == 2)
-        whole = next((one for one in absent if isinstance(one, dict) and "method" in one), {})
-        id = whole.get("id")
-        why = ErrorData(code=_INVALID, message="not a JSON-RPC 2.0 request")
-    if not isinstance(id, str | int) or isinstance(id, bool):
-        return None
-    return JSONRPCError(jsonrpc="2.0", id=id, error=why)
+def _unread(line: str, *, is_json: bool) -> Json | None:
+    """Return the error for a line that is no message; None if it needs no answer."""
+    if not is_json:
+        return _error(named(line.encode()), _NO_JSON, "not JSON")
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return _error(None, _INVALID, "not a JSON-RPC 2.0 message")
+    id = None
+    if isinstance(found, dict):
+        id = found.get("id")
+        if "method" not in found and ("result" in found or "error" in found):
+            return None  # it would be an answer
+        if "method" in found and "id" not in found:
+            return None  # a notification
+    return _error(id, _INVALID, "not a JSON-RPC 2.0 message")
+
+
+def _error(id: Any, code: int, message: str) -> Json:
+    known = id if isinstance(id, str | int) and not isinstance(id, bool) else None
+    return {"jsonrpc": "2.0", "id": known, "error": {"code": code, "message": message}}
