@@ -115,8 +115,8 @@ class DecryptingReader(Reader):
             keys = self.ring.of_user(user_id)
         if keys is None:
             return None
-        seqs = blind_index.seqs_of(self.inner, keys.number)
-        if sum(1 for _ in islice(seqs, MOST_OPENED + 1)) > MOST_OPENED:
+        rows = self.inner.rows(KEYED, prefix=keys.number)
+        if sum(1 for _ in islice(rows, MOST_OPENED + 1)) > MOST_OPENED:
             raise UnsupportedError(
                 "the user has too many encrypted grains for a search or a range",
                 field="/user_id",

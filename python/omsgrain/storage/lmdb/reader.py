@@ -541,7 +541,6 @@ class LmdbReader(TermReader):
     def _row_page(
         self, table: Table, after: bytes | None, prefix: bytes, limit: int
     ) -> list[tuple[bytes, bytes]]:
-        page: list[tuple[bytes, bytes]] = []
         with self._txn.cursor(self._tables[table]) as cursor:
             if table.split:
                 return _split_page(cursor, table.split, after, prefix, limit)
@@ -551,9 +550,11 @@ class LmdbReader(TermReader):
                 there = cursor.set_range(after)
                 if there and cursor.key() == after:
                     there = cursor.next()
-            while there and len(page) < limit and cursor.key().startswith(prefix):
-                page.append(cursor.item())
-                there = cursor.next()
+            if not there or not cursor.key().startswith(prefix):
+                return []
+            page = list(islice(cursor, limit))
+        if not page[-1][0].startswith(prefix):
+            page = list(takewhile(lambda row: row[0].startswith(prefix), page))
         return page
 
     def past_between(self, first: int, last: int) -> set[bytes]:
