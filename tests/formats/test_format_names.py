@@ -12,7 +12,7 @@ from pathlib import Path
 
 import omsgrain
 from omsgrain import formats
-from omsgrain.formats.source import NAMES
+from omsgrain.formats.source import FOREIGN, NAMES
 
 ROOT = Path(omsgrain.__file__).parent
 #: The one list of the names, and the specifications that a conformance report is about.
@@ -100,5 +100,5 @@ def test_no_name_of_a_format_is_compared_outside_its_folder() -> None:
 
 
 def test_the_table_has_the_named_formats() -> None:
-    assert tuple(formats.FORMATS) == NAMES
+    assert tuple(formats.FORMATS) == (*NAMES, *FOREIGN)
     assert all(one.name == name for name, one in formats.FORMATS.items())

@@ -12,10 +12,9 @@ import pytest
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, OmsError
-from omsgrain.formats import FORMATS
 from omsgrain.formats.convert.gather import born
 from omsgrain.formats.document import KIND, keyed, open_manifest
-from omsgrain.formats.source import getter
+from omsgrain.formats.source import NAMES, getter
 from omsgrain.grain import make
 from omsgrain.memory import record, removal
 from support.aimem_imports import chunk, take, urn
@@ -48,7 +47,7 @@ def document(format: str, residual: Any = None, **fields: Any) -> og.Grain:
     return forged(format, KIND, "d", residual, **state | {"namespace": format} | fields)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_forged_records_are_refused(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:
@@ -59,7 +58,7 @@ def test_forged_records_are_refused(format: str) -> None:
                     found = born(grain, format, NOWHERE)
                     assert found is not None
                     assert isinstance(found[1], dict)
-                for to in FORMATS:
+                for to in NAMES:
                     with suppress(OmsError):
                         formats.dump([grain], format=to)
 
@@ -81,7 +80,7 @@ def test_forged_documents_are_refused(residual: Any, fields: dict[str, Any]) -> 
         keyed(grain, NOWHERE)
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 @pytest.mark.parametrize(
     "envelope",
     [{}, {"files": [1]}, {"files": [{"count": "x"}]}, {"volatile": 1},
@@ -90,7 +89,7 @@ def test_forged_documents_are_refused(residual: Any, fields: dict[str, Any]) -> 
 def test_a_document_that_never_was_is_not_written(format: str, envelope: Any) -> None:
     for fields in ({}, {"x_text": b"1" * 32}):
         grain = document(format, {"=": envelope}, user_id=TENANT, **fields)
-        for to in FORMATS:
+        for to in NAMES:
             with suppress(OmsError):
                 formats.dump([grain], format=to)
 
@@ -130,7 +129,7 @@ def test_a_memory_of_that_name_can_come_all_the_same(maker: Maker) -> None:
         assert contents(store) == ["tea"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_a_forged_grain_has_readable_fields(format: str) -> None:
     for kind in KINDS[format]:
         for residual in RESIDUALS:

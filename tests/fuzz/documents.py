@@ -29,6 +29,7 @@ from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif_ld import markdown, validate
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.schema import Shapes
+from omsgrain.formats.source import NAMES
 from omsgrain.formats.table import sniff_file
 from omsgrain.policy.presets import Preset, explain
 from omsgrain.policy.rule_files import read_rules
@@ -56,7 +57,7 @@ def _document(format: str) -> Callable[[Path], Any]:
             elif not found.problems:
                 written = formats.dump(found, format=format, embeddings=True)
                 assert _plain(written.data) == _plain(data)
-            others = [name for name in formats.FORMATS if name != format]
+            others = [name for name in NAMES if name != format]
             formats.dump(found, format=others[crc32(data) % len(others)], strict=bool(data[0] & 1))
 
         yield run
@@ -216,7 +217,7 @@ def _of_mif1(layout: Any) -> Callable[[], list[bytes]]:
 
 
 def _every() -> list[bytes]:
-    found = [data for format in formats.FORMATS for data in seeds.documents(format)]
+    found = [data for format in NAMES for data in seeds.documents(format)]
     return [*found, *_sealed_documents(), *seeds.containers()[:3]]
 
 

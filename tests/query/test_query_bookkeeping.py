@@ -12,8 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.formats import FORMATS
-from omsgrain.formats.source import NAMESPACES, is_beside
+from omsgrain.formats.source import NAMES, NAMESPACES, is_beside
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory.verbs import stats
 from support.mif_imports import USER, Maker
@@ -65,7 +64,7 @@ def addresses(page: Any) -> list[str]:
 
 
 def test_each_format_keeps_its_documents_in_a_namespace_of_these() -> None:
-    assert {*FORMATS} <= {*NAMESPACES}
+    assert {*NAMES} <= {*NAMESPACES}
 
 
 @pytest.mark.parametrize("asked", ASKED, ids=str)

@@ -41,8 +41,9 @@ from omsgrain.cli.output import SHOWN
 from omsgrain.errors import FormatError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
-from omsgrain.formats.source import NAMES
-from omsgrain.formats.table import FORMATS, OF_DIRECTORIES, VERSIONS, sniff_file, sniffed
+from omsgrain.formats.source import FOREIGN, NAMES
+from omsgrain.formats.table import DOCUMENTS as OF_RECORDS
+from omsgrain.formats.table import FORMATS, sniff_directory, sniff_file, sniffed
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ _document_options = options(
 @argument(
     "file",
     type=click.Path(path_type=Path),
-    help="The file to import; for MIF in JSON-LD also a directory.",
+    help="The file to import; for memories in Markdown also a directory.",
 )
 @click.option(
     "--errors",
@@ -120,7 +121,7 @@ _document_options = options(
 )
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "parquet", *NAMES]),
+    type=click.Choice(["auto", "mg", "parquet", *NAMES, *FOREIGN]),
     default="auto",
     help="The format of FILE; auto looks into it.",
 )
@@ -164,6 +165,9 @@ def import_(
     do memories of MIF in JSON-LD, in a file or in the files of a directory. Invalid records and
     those that the store refuses are reported; the others are imported.
 
+    So does the memory of another system: memory.jsonl of MCP's memory server, and an export of
+    mem0. The report names every value that a store has no place for.
+
     From a Parquet table the blobs are imported, each compared with its address.
 
     Any other FILE is a .mg container; if it does not exist, its parts NAME-0001.mg and so on are
@@ -182,10 +186,10 @@ def import_(
     named = _format_of(file) if format == "auto" else format
     trusted = Trusted(trust, resolver_in_use(), require_signature)
     document = {name: given.pop(name) for name in _DOCUMENT}
-    if named in VERSIONS or document["passphrase_file"] is not None:
+    if named in OF_RECORDS or document["passphrase_file"] is not None:
         others = [name for name in _BUNDLE if name != "dry_run"]
         refuse_given(DOCUMENTS, "errors", "trust_state_from", *others)
-        if named not in VERSIONS or "mode" not in VERSIONS[named].load_options:
+        if named not in OF_RECORDS or "mode" not in OF_RECORDS[named].load_options:
             refuse_given("a document of MIF 1.0 or 2.0", "mode")
         refuse_given(DOCUMENTS, "adapt")
         document |= {"format": named, "dry_run": given["dry_run"], "allow_erased": allow_erased}
@@ -224,7 +228,7 @@ def _format_of(file: Path) -> str:
     from omsgrain.store.parquet import is_parquet
 
     if file.is_dir() and not location_of(file).exists():
-        return OF_DIRECTORIES.name
+        return sniff_directory(file)
     found = sniffed(file)
     if found is not None:
         return found

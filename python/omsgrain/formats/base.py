@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
@@ -118,6 +118,11 @@ class Format(ABC):
     carries_inside: ClassVar[bool] = True
     # whether embeddings that no record has are stored with these grains
     carries_vectors: ClassVar[bool] = False
+    # whether its documents are read through the file system, not as bytes: databases
+    opens_files: ClassVar[bool] = False
+    writes: ClassVar[bool] = True  # whether documents of it are written too
+    # whether it is the format of another system, whose records become those of MIF 2.0
+    translated: ClassVar[bool] = False
     vendors: ClassVar[bool] = False  # whether it has a place for members of other systems
     counters: ClassVar[bool] = False  # whether its envelope counts how often the records were read
     made_anew: ClassVar[frozenset[str]] = frozenset()  # members that every new document has
@@ -131,6 +136,18 @@ class Format(ABC):
     @abstractmethod
     def load(self, *args: Any, **options: Any) -> Import:
         """Make grains of a document."""
+
+    def load_file(self, path: Path, **options: Any) -> Import:
+        """Make grains of the document in a file."""
+        return self.load(self.read_bytes(path), **options)
+
+    def sniff_directory(self, root: Path) -> bool:
+        """Whether the files of a directory say that it is of this format."""
+        return False
+
+    def files_in(self, root: Path) -> Iterator[Path]:
+        """The files of a directory that `load_directory` reads."""
+        return iter(())
 
     def load_directory(self, root: Path, **options: Any) -> Import:
         says = f"a directory is no document of {self.title}"

@@ -94,6 +94,8 @@ class Import:
         dropped: what was left out of the records that were taken.
         places: where a format has no arrays of its own, of each record its pointer in the file or
             directory; an empty one is that of the whole file.
+        origin: the format of another system that was translated into ``format``.
+        pointers: where it was translated, the place of each record in the file, by its pointer.
     """
 
     format: str
@@ -103,6 +105,8 @@ class Import:
     problems: tuple[Problem, ...] = ()
     dropped: tuple[Problem, ...] = ()
     places: tuple[str, ...] = ()
+    origin: str | None = None
+    pointers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,8 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.base import HEAD, Format, Said
 from omsgrain.formats.document import Dump, Import, Loss, Vector
+from omsgrain.formats.foreign.mcp_memory import MCP_MEMORY
+from omsgrain.formats.foreign.mem0 import MEM0
 from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
@@ -32,14 +34,20 @@ from omsgrain.grain import Grain
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-FORMATS: Final[dict[str, Format]] = {one.name: one for one in (AIMEM, MIF2, MIF1, MIF_LD)}
+FORMATS: Final[dict[str, Format]] = {
+    one.name: one for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0)
+}
 """The formats by their names."""
 VERSIONS: Final[dict[str, Mif]] = {
     name: one for name, one in FORMATS.items() if isinstance(one, Mif)
 }
 """The versions of MIF."""
+DOCUMENTS: Final = {
+    name: one for name, one in FORMATS.items() if name in VERSIONS or one.translated
+}
+"""The formats whose records are imported one by one: the versions of MIF, and other systems'."""
 OF_DIRECTORIES: Final = next(one for one in FORMATS.values() if one.reads_directories)
-"""The format whose documents can also be the files of a directory."""
+"""The format of a directory whose files do not say another one."""
 CONTAINER: Final = "mg"
 """The name of .mg files, which hold grains as they are."""
 _MOST: Final = 100 << 20
@@ -82,6 +90,12 @@ def sniffed(path: Path) -> str | None:
     return None
 
 
+def sniff_directory(root: Path) -> str:
+    """Name the format of a directory."""
+    known = (one for one in FORMATS.values() if one.reads_directories)
+    return next((one.name for one in known if one.sniff_directory(root)), OF_DIRECTORIES.name)
+
+
 def version(name: str) -> Mif:
     """A version of MIF by its name."""
     if name not in VERSIONS:
@@ -92,6 +106,12 @@ def version(name: str) -> Mif:
 
 def _told(said: Said) -> Format | None:
     return next((one for one in FORMATS.values() if one.sniff(said)), None)
+
+
+def only_read(format: Format) -> UnsupportedError:
+    """The error for a format that is read and never written."""
+    expected = ", ".join(name for name, one in FORMATS.items() if one.writes)
+    return UnsupportedError(f"{format.title} is only read", expected=expected, found=format.name)
 
 
 def read_once() -> UnsupportedError:
@@ -193,8 +213,11 @@ def load(
     given: dict[str, Any] = {**options}
     user_id = options.get("user_id")
     if not isinstance(document, bytes) and isdir(document):
-        known = OF_DIRECTORIES if format == "auto" else _known(format)
-        return _taken_back(known.load_directory(Path(document), **given), user_id)
+        root = Path(document)
+        known = _known(sniff_directory(root) if format == "auto" else format)
+        return _taken_back(known.load_directory(root, **given), user_id)
+    if not isinstance(document, bytes) and (base := _database(document, format)) is not None:
+        return base.load_file(Path(document), **given)
     data = document if isinstance(document, bytes) else read_file(document)
     known = _known(sniff(data) if format == "auto" else format)
     if not isinstance(document, bytes):
@@ -224,7 +247,7 @@ def dump(
 
     Args:
         grains: what ``load`` gave, or any grains.
-        format: one of ``FORMATS``.
+        format: one of ``FORMATS`` that is written.
         vectors: embeddings by address, if the grains are not what ``load`` gave.
         **options: those of the format, of ``omsgrain.formats.table.DumpOptions``.
 
@@ -236,7 +259,10 @@ def dump(
         grains = grains.grains
     from omsgrain.formats.convert import convert
 
-    to, listed = _known(format), list(grains)
+    to = _known(format)
+    if not to.writes:
+        raise only_read(to)
+    listed = list(grains)
     stay: list[Loss] = []
     given: dict[str, Any] = {**options}
     local = given.pop("local", False)
@@ -255,6 +281,14 @@ def dump(
 
 def _with(written: Dump, more: list[Loss]) -> Dump:
     return replace(written, losses=[*more, *written.losses]) if more else written
+
+
+def _database(path: str | PathLike[str], format: str) -> Format | None:
+    """The format of a file that is not read as bytes; None for any other."""
+    bases = {name: one for name, one in FORMATS.items() if one.opens_files}
+    if format != "auto":
+        return bases.get(format)
+    return bases.get(sniffed(Path(path)) or "") if bases else None
 
 
 def _known(name: str) -> Format:

@@ -22,6 +22,8 @@ from omsgrain.formats.table import (
     FORMATS,
     OF_DIRECTORIES,
     VERSIONS,
+    only_read,
+    sniff_directory,
     sniff_file,
 )
 from omsgrain.grain import Grain
@@ -72,10 +74,12 @@ def convert(
     to = FORMATS.get(name)
     if to is None or not (to.reads_directories and target.is_dir()):
         refuse_existing(target, replace)
-    told = OF_DIRECTORIES.name if source.is_dir() else sniff_file(source)
+    told = sniff_directory(source) if source.is_dir() else sniff_file(source)
     came = FORMATS.get(told)
     if format is None and came is not None and target.name.endswith(came.suffixes):
         to = came  # another layout of the same
+    if to is not None and not to.writes:
+        raise only_read(to)
     asked = frozenset() if to is None else to.options - to.named_options
     for option in ("layout", "shape"):
         if option not in asked and options.pop(option, None) is not None:
@@ -124,6 +128,8 @@ def _read(of: Format, path: Path, given: dict[str, Any]) -> tuple[Import, list[L
     opens = {name: value for name, value in given.items() if name in of.load_options}
     if path.is_dir():
         found = formats.load(path, format=of.name, **opens)
+    elif of.opens_files:
+        found = of.load_file(path)
     else:
         data = of.read_bytes(path)
         found = formats.load(data, format=of.name, **of.options_of_file(path.name, data), **opens)

@@ -116,7 +116,7 @@ def import_document(
         work.keep()
     report = work.report(renamed)
     if report.stored:
-        note_import(context_of(store), came.version.name, report.audited(), actor=actor)
+        note_import(context_of(store), came.origin, report.audited(), actor=actor)
     return report
 
 
@@ -278,7 +278,7 @@ class _DocumentImport(RecordImport[Arrived, RecordPlan]):
         if self._terms.atomic:
             self._warnings += self._keeping.warnings
         return MifReport(
-            self._document.version.name,
+            self._document.origin,
             self._terms.strategy,
             not (self._terms.dry_run or self._failed),
             records,

@@ -28,12 +28,21 @@ from omsgrain.formats.base import Format
 from omsgrain.formats.convert.gather import parts_of
 from omsgrain.formats.document import KIND, Import, Manifest, open_manifest
 from omsgrain.formats.mif import Mif
-from omsgrain.formats.mif_ld.directory import files_in, load_directory, shape_of_name
+from omsgrain.formats.mif_ld.directory import shape_of_name
 from omsgrain.formats.mif_ld.document import document_of
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Source
-from omsgrain.formats.table import VERSIONS, load, sniff, sniff_file, version
+from omsgrain.formats.table import (
+    DOCUMENTS,
+    FORMATS,
+    VERSIONS,
+    load,
+    sniff,
+    sniff_directory,
+    sniff_file,
+    version,
+)
 from omsgrain.grain import Grain
 from omsgrain.interchange.outcome import RecordReport
 from omsgrain.interchange.signed_files import signed_data, signed_text
@@ -103,15 +112,20 @@ def read_document(
     most: int = LARGEST,
     **options: Any,
 ) -> ParsedDocument:
-    """Read a MIF document in a file, or memories in the files of a directory.
+    """Read a document in a file, or the memories in the files of a directory.
 
     The options are those of ``formats.load``.
     """
+    format = options.get("format", "auto")
     if file.is_dir():
-        for one in files_in(file):
+        of = FORMATS[sniff_directory(file) if format == "auto" else format]
+        for one in of.files_in(file):
             trusted.look(one)
-        found = load_directory(file, user_id=user_id, mode=options.get("mode", "schema"))
-        return arrived(found, user_id)
+        mode = {name: options[name] for name in ("mode",) if name in options}
+        return arrived(of.load_directory(file, user_id=user_id, **mode), user_id)
+    if format in FORMATS and FORMATS[format].opens_files:
+        trusted.look(file)
+        return arrived(FORMATS[format].load_file(file, user_id=user_id), user_id)
     with file.open("rb") as source:
         data = source.read(most + 1)  # one more, so that it is refused
     if len(data) <= most:
@@ -132,9 +146,10 @@ def read(
 ) -> Import:
     if format == "auto":
         format = sniff(data)
-        if format not in VERSIONS:
-            raise UnsupportedError("no MIF document", expected=", ".join(VERSIONS), found=format)
-    if (known := VERSIONS.get(format)) is not None:
+        if format not in DOCUMENTS:
+            expected = ", ".join(DOCUMENTS)
+            raise UnsupportedError("no document of memories", expected=expected, found=format)
+    if (known := DOCUMENTS.get(format)) is not None:
         known.refuse(passphrase=passphrase)
         if passphrase is not None:
             options["passphrase"] = passphrase
@@ -237,6 +252,7 @@ class ParsedDocument:
     bad: dict[str, RecordReport]  # the reports of the invalid records, each by a key of its own
     problems: tuple[Problem, ...]  # what is wrong with these
     warnings: tuple[Problem, ...]  # what was accepted although it looks wrong
+    origin: str  # the format of the file: that of another system, or else the version's name
 
     @property
     def dangling(self) -> list[Problem]:
@@ -269,7 +285,8 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
         manifest, created_at = Manifest(found.name, "", {}, {"": alone}), 0
     else:
         created_at = whole["created_at"]
-    places = _places(manifest, bad)
+    # The places of a translated document are those of another file.
+    places = _places(manifest, bad if read.origin is None else {})
     records = [
         _one(found, RecordPlace(array, at), places, by_address[address], by_address, read, owner)
         for array, addresses in manifest.arrays.items()
@@ -286,6 +303,7 @@ def arrived(read: Import, user_id: str | None = None) -> ParsedDocument:
         bad,
         read.problems,
         (*read.warnings, *read.dropped),
+        read.origin or found.name,
     )
     if owner != of:
         document.records = [
@@ -340,6 +358,7 @@ def _one(
         pointer = f"{place.array}/{places[place.array][place.at]}"
     if len(read.places) == len(places.get(place.array, ())):
         pointer = document_of(read.places[place.at]) or pointer
+    pointer = read.pointers.get(pointer, pointer)
     vector = read.vectors.get(grain.address)
     kept = None if vector is None else (vector.model, vector.data)
     named = () if source is None else source.parts

@@ -122,6 +122,11 @@ class MifLd(Mif):
         whole = Manifest(FORMAT, known, {}, {}, style, layout=found.entry["layout"])
         return imported([found], whole, user_id=user_id, text=text)
 
+    def files_in(self, root: Path) -> Iterator[Path]:
+        from omsgrain.formats.mif_ld.directory import files_in
+
+        return files_in(root)
+
     def load_directory(self, root: Path, **options: Any) -> Import:
         from omsgrain.formats.mif_ld.directory import load_directory
 
