@@ -48,6 +48,7 @@ def _text(text: str, code: int = 0) -> Verb:
 
 
 EXTRAS: Mapping[str, tuple[Verb, ...]] = {
+    "anthropic": (_text("import omsgrain.integrations.anthropic"),),
     "arrow": (_verb("export", "m.omsg", "m.parquet"),),
     "cli": (_text("import omsgrain.cli, rich.table"),),
     "formats": (

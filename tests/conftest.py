@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+import omsgrain as og
 from omsgrain.crypto import signers
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.base import Storage
 from support import aimem_files, child_process, store_kinds
+from support.frameworks import FRAMEWORKS, installed
 from support.shell import Shell
 from support.signers import ALICE, BOB
 
@@ -35,6 +37,9 @@ settings.register_profile("long", parent=settings.get_profile("default"), max_ex
 
 # Tests start hundreds of processes; the first one that compiles a module does it for all.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# tests/integrations/test_frameworks.py runs these, each in an environment of its own.
+collect_ignore = [f"integrations/test_{name}.py" for name in FRAMEWORKS if not installed(name)]
 
 _OPT_IN = {"long": "--long", "services": "--services"}
 
@@ -153,6 +158,28 @@ def below(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Storage]:
     store = store_kinds.made(request.param, tmp_path / "s.omsg")
     yield store
     store.close()
+
+
+@pytest.fixture(
+    params=["plain", "sealed", "in memory", store_kinds.POSTGRES, store_kinds.SEALED_POSTGRES]
+)
+def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Memory]:
+    """An empty memory of one user, in a store of each kind."""
+    kind = request.param
+    where: Path | str = tmp_path / "a.omsg"
+    if kind == "in memory":
+        where = ":memory:"
+    elif "postgres" in kind:
+        where = store_kinds.url_of(tmp_path)
+    if "sealed" in kind:
+        with (
+            KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as keys,
+            og.Memory(where, user="ada", keys=keys) as memory,
+        ):
+            yield memory
+    else:
+        with og.Memory(where, user="ada") as memory:
+            yield memory
 
 
 @pytest.fixture

@@ -24,6 +24,7 @@ FLOORS = (
     ("omsgrain",),
     ("interchange", "sync"),
     ("memory",),
+    ("integrations",),
     ("inspect",),
     ("server.log",),
     ("mcp",),

@@ -6,16 +6,14 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto import KeyRing
 from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError
-from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 
 COLOURS = ("red", "green", "blue", "teal")
 
@@ -27,25 +25,6 @@ def embed(texts: list[str]) -> list[list[float]]:
         red, green, blue, teal = (text.lower().count(colour) for colour in COLOURS)
         found.append([red, green + teal, blue + teal, 0.01])
     return found
-
-
-@pytest.fixture(params=["plain", "sealed", "in memory", POSTGRES, SEALED_POSTGRES])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Memory]:
-    kind = request.param
-    where: Path | str = tmp_path / "a.omsg"
-    if kind == "in memory":
-        where = ":memory:"
-    elif "postgres" in kind:
-        where = url_of(tmp_path)
-    if "sealed" in kind:
-        with (
-            KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as keys,
-            og.Memory(where, user="ada", keys=keys) as memory,
-        ):
-            yield memory
-    else:
-        with og.Memory(where, user="ada") as memory:
-            yield memory
 
 
 def texts(found: Sequence[object]) -> list[str]:

@@ -13,6 +13,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import support.frameworks
 from support.markdown_page import table
 from support.paths import ROOT
 
@@ -33,6 +34,9 @@ PROJECT = toml("pyproject.toml")
 EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 #: What no user of omsgrain installs.
 WORKERS = {"bench", "docs", "test"}
+#: What a program that uses the framework has; the tests have environments for them.
+FRAMEWORKS = {extra for extra, _ in support.frameworks.FRAMEWORKS.values()}
+USED = EXTRAS.keys() - WORKERS - FRAMEWORKS - {"all"}
 TOOLS: list[str] = PROJECT["dependency-groups"]["audit"]
 
 
@@ -82,12 +86,15 @@ def test_each_package_has_its_reason() -> None:
     rows = table(PAGE, "package", "licence", "why", "touches")
     assert {row[0].lower() for row in rows} == names(PROJECT["project"]["dependencies"])
     rows += (used := table(PAGE, "package", "extra", "licence", "why", "touches"))
-    users = EXTRAS.keys() - WORKERS - {"all"}
     assert {(row[1], row[0].lower()) for row in used} == {
-        (extra, name) for extra in users for name in names(EXTRAS[extra])
+        (extra, name) for extra in USED for name in names(EXTRAS[extra])
+    }
+    frameworks = table(PAGE, "framework", "extra", "licence", "why")
+    assert {(row[1], row[0]) for row in frameworks} == {
+        (extra, name) for extra in FRAMEWORKS for name in names(EXTRAS[extra])
     }
     workers = table(PAGE, "package", "extra", "licence", "why")
-    of_users = {name for extra in users for name in names(EXTRAS[extra])}
+    of_users = {name for extra in USED for name in names(EXTRAS[extra])}
     of_workers = {(extra, name) for extra in WORKERS for name in names(EXTRAS[extra]) - of_users}
     of_workers |= {("audit", name) for name in names(TOOLS)}
     assert {(row[1], row[0].lower()) for row in workers} == of_workers
@@ -96,8 +103,8 @@ def test_each_package_has_its_reason() -> None:
 
 def test_all_extras_are_in_all() -> None:
     (everything,) = EXTRAS["all"]
-    assert Requirement(everything).extras == EXTRAS.keys() - WORKERS - {"all"}
-    others = EXTRAS.keys() - {"bench", "docs"}
+    assert Requirement(everything).extras == USED
+    others = EXTRAS.keys() - FRAMEWORKS - {"bench", "docs"}
     installed = {name for extra in others for name in names(EXTRAS[extra])}
     assert installed - {"omsgrain"} == names(EXTRAS["test"]), "tests need what users have"
 

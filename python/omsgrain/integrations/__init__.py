@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Adapters of ``omsgrain.Memory`` and of stores to agent frameworks, one module for each."""

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JSON values under names in a store; each change of a value is a version."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib import import_module
+from itertools import islice
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from unicodedata import is_normalized
+
+from omsgrain.errors import SchemaError, UnsupportedError
+
+if TYPE_CHECKING:
+    from omsgrain import GrainStore
+    from omsgrain.grain import Grain
+
+_RELATION: Final = "has_value"
+_FORGOTTEN: Final = "forgotten"
+_DELETED_AT_ONCE: Final = 1_000  # the limit of GrainStore.delete_many
+_DEPTH: Final = 16  # levels of a value that a grain holds as they are
+_LEAST, _MOST = -(1 << 63), (1 << 64) - 1
+
+
+def framework(module: str, package: str) -> Any:
+    """Import a module of a framework.
+
+    Raises:
+        UnsupportedError: it is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+            raise
+        text = f"{package} is not installed"
+        raise UnsupportedError(text, expected=f"pip install {package}") from None
+
+
+class Clock:
+    """Milliseconds since 1970, never the same twice in this process, so that order is kept."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def next(self, after: int = 0) -> int:
+        """Return the time now, or the first one after all that were returned before."""
+        with self._lock:
+            self._last = max(time.time_ns() // 1_000_000, self._last + 1, after + 1)
+            return self._last
+
+
+CLOCK: Final = Clock()
+
+
+def pack(value: Any) -> Any:
+    """Return a JSON value as a grain can hold it without a loss; some become JSON text.
+
+    A grain holds text in NFC, integers of 64 bits, and no null in a map.
+
+    Raises:
+        SchemaError: the value is not JSON.
+    """
+    if isinstance(value, str) and _exact(value, 0):
+        return value
+    if _exact(value, 1):
+        return {"value": value}
+    try:
+        return {"json": json.dumps(value, separators=(",", ":"))}
+    except (TypeError, ValueError, RecursionError):
+        expected = "text, numbers, lists and maps with text as keys"
+        raise SchemaError("the value is not JSON", expected=expected) from None
+
+
+def unpack(held: Any) -> Any:
+    """Return the value that ``pack`` was given."""
+    if isinstance(held, str):
+        return held
+    return json.loads(held["json"]) if "json" in held else _thawed(held.get("value"))
+
+
+def _same(held: Any, other: Any) -> bool:
+    """Return whether two values are equal as JSON, where 1, 1.0 and true differ."""
+    one, two = (json.dumps(_thawed(value), sort_keys=True) for value in (held, other))
+    return one == two
+
+
+def _thawed(value: Any) -> Any:
+    """Return a value of a grain with dicts and lists of its own, which a caller may change."""
+    if isinstance(value, Mapping):
+        return {name: _thawed(inner) for name, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_thawed(inner) for inner in value]
+    return value
+
+
+def _exact(value: Any, depth: int) -> bool:
+    kind = type(value)
+    if kind is str:
+        return is_normalized("NFC", value) and not any("\ud800" <= c <= "\udfff" for c in value)
+    if kind is bool:
+        return True
+    if kind is int:
+        return bool(_LEAST <= value <= _MOST)
+    if kind is float:
+        return isfinite(value)
+    if depth > _DEPTH:
+        return False
+    if kind is dict:
+        return all(
+            type(name) is str and _exact(name, depth) and _exact(inner, depth + 1)
+            for name, inner in value.items()
+        )
+    return kind is list and all(_exact(inner, depth + 1) for inner in value)
+
+
+class Entry(NamedTuple):
+    """A value under a name.
+
+    Attributes:
+        address: the address of its grain.
+        created_at: when this version was made, in ms since 1970.
+    """
+
+    name: str
+    value: Any
+    address: str
+    created_at: int
+
+
+class Entries:
+    """The values of one namespace of a user. A newer value supersedes the older one."""
+
+    __slots__ = ("_lock", "namespace", "store", "user")
+
+    def __init__(self, store: GrainStore, user: str, namespace: str) -> None:
+        self.store = store
+        self.user = user
+        self.namespace = namespace
+        self._lock = threading.RLock()
+
+    def get(self, name: str) -> Entry | None:
+        """Return the current value under a name."""
+        found = self._current(name)
+        return _entry(found[0]) if found else None
+
+    def all(self) -> Iterator[Entry]:
+        """Iterate over the current values, those that changed last first."""
+        seen: set[str] = set()
+        for grain in self.store.iter_query(namespace=self.namespace, user_id=self.user):
+            entry = _entry(grain)
+            if entry.name not in seen:
+                seen.add(entry.name)
+                yield entry
+
+    def set(self, name: str, value: Any, *, at: str | None = None) -> str:
+        """Store a value under a name, and return its address. An equal value stays as it is.
+
+        Args:
+            name: any text.
+            value: any JSON value.
+            at: the name of the value that it supersedes, to rename it; by default the same.
+        """
+        held = pack(value)
+        with self._lock:
+            before = self._current(name if at is None else at)
+            if len(before) == 1 and at in (None, name) and _same(before[0]["object"], held):
+                return before[0].address
+            latest = max((grain["created_at"] for grain in before), default=0)
+            fields = self._fields(name, held, latest)
+            if not before:
+                return self.store.put(fields, allow_erased=True)
+            newer = self.store.supersede(before[0].address, fields)
+            for grain in before[1:]:  # processes that wrote at the same time
+                self.store.supersede(grain.address, self.store.get(newer))
+            return newer
+
+    def set_many(self, values: Mapping[str, Any]) -> None:
+        """Store several values. Those under new names are stored in one transaction."""
+        with self._lock:
+            new = {name: pack(value) for name, value in values.items() if not self._current(name)}
+            fields = [self._fields(name, held, 0) for name, held in new.items()]
+            if fields:
+                self.store.put_many(fields, allow_erased=True)
+            for name, value in values.items():
+                if name not in new:
+                    self.set(name, value)
+
+    def delete(self, names: Iterable[str]) -> int:
+        """Delete values with all their versions; return how many names had one."""
+        with self._lock:
+            found = [grains for name in names if (grains := self._current(name))]
+            versions = {
+                version.address: None
+                for grains in found
+                for grain in grains
+                for version in self.store.history(grain.address)
+            }
+            delete(self.store, versions)
+        return len(found)
+
+    def history(self, name: str) -> list[Entry]:
+        """Return all versions of a value, the oldest first, those under former names too."""
+        versions = {
+            version.address: version
+            for grain in self._current(name)
+            for version in self.store.history(grain.address)
+        }
+        return [_entry(grain) for grain in versions.values()]
+
+    def _current(self, name: str) -> list[Grain]:
+        page = self.store.query(
+            subject=_subject(name), namespace=self.namespace, user_id=self.user
+        )
+        return [hit.grain for hit in page.results]
+
+    def _fields(self, name: str, held: Any, after: int) -> dict[str, Any]:
+        return {
+            "type": "belief",
+            "subject": _subject(name),
+            "relation": _RELATION,
+            "object": held,
+            "confidence": 1.0,
+            "namespace": self.namespace,
+            "user_id": self.user,
+            "created_at": CLOCK.next(after),
+        }
+
+
+def delete(store: GrainStore, addresses: Iterable[str]) -> None:
+    """Delete grains, and see that no import brings them back; up to 1,000 in a transaction."""
+    left = iter(addresses)
+    while some := list(islice(left, _DELETED_AT_ONCE)):
+        store.delete_many(some, reason="deleted by an agent", erased=_FORGOTTEN)
+
+
+def _entry(grain: Grain) -> Entry:
+    subject = grain["subject"]
+    name = json.loads(subject) if subject.startswith('"') else subject
+    return Entry(name, unpack(grain["object"]), grain.address, grain["created_at"])
+
+
+def _subject(name: str) -> str:
+    """Return the subject for a name; a name that no subject can hold is a JSON string."""
+    if not isinstance(name, str):
+        raise SchemaError("a name is a text", field="/name", found=type(name).__name__)
+    return name if name and name[0] != '"' and _exact(name, 0) else json.dumps(name)

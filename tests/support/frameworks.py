@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agent frameworks, each in an environment of its own under target/.
+
+Together they need hundreds of packages, and some exclude each other, so none is among the packages
+of the tests.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+#: By the name of the adapter: the extra, and a module that is there if the framework is.
+FRAMEWORKS: dict[str, tuple[str, str]] = {
+    "anthropic": ("anthropic", "anthropic"),
+}
+_TOOLS = ("hypothesis", "pytest", "typing-extensions")
+
+
+def installed(name: str) -> bool:
+    return find_spec(FRAMEWORKS[name][1]) is not None
+
+
+def environment(name: str) -> Path:
+    """Return the Python of an environment with the newest framework; it is made if missing."""
+    extra = FRAMEWORKS[name][0]
+    folder = ROOT / "target" / "frameworks" / name
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    made = folder / ".made"
+    if not made.exists():
+        _run(sys.executable, "-m", "venv", "--clear", str(folder))
+        wanted = [*_project("dependencies"), *_project("postgres"), *_project(extra), *_TOOLS]
+        _run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)
+        made.touch()
+    return python
+
+
+def run_tests(name: str) -> tuple[str, int]:
+    """Run the tests of an adapter in its environment; return what they say and how they end."""
+    path = ROOT / "tests" / "integrations" / f"test_{name}.py"
+    variables = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    for variable in list(variables):
+        if variable.startswith("PYTEST_"):
+            del variables[variable]
+    done = subprocess.run(
+        [
+            str(environment(name)),
+            "-m",
+            "pytest",
+            "--services",
+            "-p",
+            "no:cacheprovider",
+            str(path),
+        ],
+        cwd=ROOT,
+        env=variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.stdout, done.returncode
+
+
+def run_page(name: str, place: Path) -> None:
+    """Run the Python blocks of the guide to an adapter."""
+    from support.doc_blocks import Reader
+    from support.markdown_page import fences
+
+    page = ROOT / "docs" / "how-to" / f"{name.replace('_', '-')}.md"
+    reader = Reader(page, place)
+    blocks = [block for block in fences(page) if block.language == "python"]
+    assert blocks
+    for block in blocks:
+        reader.python(block)
+
+
+def _project(part: str) -> list[str]:
+    """Return what pyproject.toml requires."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    found = project["dependencies"] if part == "dependencies" else None
+    return list(found or project["optional-dependencies"][part])
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words)}: {done.stdout}{done.stderr}")
