@@ -23,6 +23,7 @@ from omsgrain.server.errors import (
     answer,
     refusal_of,
 )
+from omsgrain.server.metrics import RequestCounts
 from omsgrain.server.routes import ROUTES, document
 from omsgrain.server.service import ServerOptions
 from omsgrain.sync import protocol
@@ -45,7 +46,7 @@ ADDRESS = "0" * 64
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    options = ServerOptions(document=LIMIT, lines=2 * LIMIT)
+    options = ServerOptions(document=LIMIT, lines=2 * LIMIT, counts=RequestCounts(()))
     with site(tmp_path_factory.mktemp("api") / "m.omsg", options) as found:
         yield found
 
@@ -144,6 +145,8 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         ("DELETE", f"/v1/grains/{address}", {}),
         ("DELETE", "/v1/brain", {}),
         ("GET", "/healthz", {}),
+        ("GET", "/readyz", {}),
+        ("GET", "/metrics", {}),
         ("GET", "/openapi.json", {}),
     ]
     syncs = served.sync_token()

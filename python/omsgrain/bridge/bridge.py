@@ -24,6 +24,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from hashlib import sha256
 from itertools import islice
 from pathlib import Path
@@ -42,6 +43,7 @@ from omsgrain.bridge.broker import (
     Topic,
     Unreachable,
 )
+from omsgrain.bridge.metrics import metrics_served, metrics_text
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
@@ -291,6 +293,7 @@ class BridgePlan(NamedTuple):
     reads: bool  # whether it reads messages
     limits: BridgeLimits
     every: float  # seconds between two reports
+    metrics: int | None = None  # the port of /metrics; None: there is none
 
 
 def run(
@@ -328,6 +331,10 @@ def run(
                 running.callback(ended.result)
                 running.callback(feed.wake)
                 running.callback(over.set)
+            if plan.metrics is not None:
+                text = partial(metrics_text, store, counts)
+                port = running.enter_context(metrics_served(plan.metrics, text))
+                log.write("metrics", port=port)
             tick = _reports(counts, plan, report)
             if plan.reads:
 

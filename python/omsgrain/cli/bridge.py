@@ -111,6 +111,9 @@ def _options(command: F) -> F:
         policy_option,
         click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
                      metavar="SECONDS", help="Time between two reports."),
+        click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="N",
+                     help="Serve figures for Prometheus at http://127.0.0.1:N/metrics; 0 "
+                     "chooses a free port."),
         log_format_option,
     )):  # fmt: skip
         command = option(command)
@@ -144,6 +147,7 @@ def bridge(
     require_signatures: bool,
     policy: str | None,
     stats: float,
+    metrics_port: int | None,
     log_format: Any,
     actor: str | None,
     as_json: bool,
@@ -190,7 +194,7 @@ def bridge(
     limits = BridgeLimits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
     letters = dead_letter_dir or dead_letter or ""
     name = publish and follower(broker.name, publish)
-    plan = BridgePlan(letters, publish, name or "", reads, limits, stats)
+    plan = BridgePlan(letters, publish, name or "", reads, limits, stats, metrics_port)
     opened = open_store(
         store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
     )

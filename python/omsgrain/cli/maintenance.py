@@ -72,15 +72,24 @@ def init(store: Where, actor: str | None, as_json: bool) -> None:
 @click.command(cls=Manual, short_help="Count what is in a store.", examples=STATS)
 @store_argument()
 @keys_option
+@click.option("--prometheus", is_flag=True, help="Print the figures in Prometheus' text format.")
 @output.json_option
-def stats(store: Where, as_json: bool) -> None:
+def stats(store: Where, prometheus: bool, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.
 
     The watermark is the last sequence number in the index on disk; the memtable covers the grains
     after it.
     """
+    if prometheus and as_json:
+        raise click.UsageError("--prometheus and --json exclude each other")
     with open_store(store, readonly=True) as grains:
-        values = asdict(grains.stats())
+        found = grains.stats()
+    if prometheus:
+        from omsgrain.server.metrics import store_figures, text_of
+
+        click.echo(text_of(store_figures(found)), nl=False)
+        return
+    values = asdict(found)
     if as_json:
         output.emit(values)
         return

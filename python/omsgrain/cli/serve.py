@@ -116,6 +116,7 @@ A token for a client:
     help="Server processes, 1 to 64: for stores in a database, or mostly reads.",
 )
 @log_format_option
+@click.option("--metrics", is_flag=True, help="Serve figures for Prometheus at /metrics, openly.")
 @click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
 @actor_option
 @plain_option
@@ -145,6 +146,7 @@ def serve(
     grace: float,
     workers: int,
     log_format: Any,
+    metrics: bool,
     log_tokens: bool,
     actor: str | None,
     as_json: bool,
@@ -165,7 +167,9 @@ def serve(
 
     with packages("server", "starlette", "uvicorn"):
         from omsgrain.server.log import Log
+        from omsgrain.server.metrics import RequestCounts
         from omsgrain.server.process import Listening, run
+        from omsgrain.server.routes import ROUTES
         from omsgrain.server.service import ServerOptions, Stores, check_producer
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
@@ -181,6 +185,7 @@ def serve(
         values=values_limit,
         timeout=timeout,
         log_tokens=log_tokens,
+        counts=RequestCounts((one.path for one in ROUTES), workers) if metrics else None,
     )
 
     def ready(url: str) -> None:

@@ -16,6 +16,7 @@ from omsgrain.errors import RangeError, SchemaError
 from omsgrain.memory import verbs
 from omsgrain.memory.embedder import BATCH, Embed, Embedder
 from omsgrain.memory.record import UserGrains, values_of
+from omsgrain.memory.trace import traced
 from omsgrain.memory.verbs import About
 
 if TYPE_CHECKING:
@@ -277,6 +278,7 @@ class Memory:
         grain, _ = verbs.keep(self.store, self.user, text, about, embedder=self._embedder)
         return grain.address
 
+    @traced("create_memory", count=len)
     def remember_messages(
         self, messages: Iterable[Mapping[str, Any]], *, session: str | None = None
     ) -> list[str]:

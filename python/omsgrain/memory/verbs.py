@@ -28,6 +28,7 @@ from omsgrain.memory.record import (
     record_of,
     values_of,
 )
+from omsgrain.memory.trace import traced
 from omsgrain.search.words import split
 from omsgrain.store import import_batch
 from omsgrain.store.context import context_of
@@ -72,6 +73,10 @@ def remember(
     return values_of(grain, UserGrains(store, user_id).get) | {"new": new}
 
 
+def _written(*_: object, replaces: str | None = None, **__: object) -> str:
+    return "create_memory" if replaces is None else "update_memory"
+
+
 class About(NamedTuple):
     """Properties of a memory beside its text; a newer version keeps those that are None here."""
 
@@ -81,6 +86,7 @@ class About(NamedTuple):
     metadata: Mapping[str, Any] | None = None
 
 
+@traced(_written, count=lambda kept: 1)
 def keep(
     store: og.GrainStore,
     user_id: str,
@@ -174,6 +180,7 @@ def recall(
     return {"memories": [values for _, values in found]}
 
 
+@traced("search_memory", count=len)
 def matches(
     store: og.GrainStore,
     user_id: str,
@@ -223,6 +230,7 @@ def forget(
     return {"id": id_of(versions[-1]), "versions": len(addresses), "forgotten": addresses}
 
 
+@traced("delete_memory", count=len)
 def forget_many(
     store: og.GrainStore, user_id: str, ids: Iterable[str], *, reason: str | None = None
 ) -> list[Grain]:

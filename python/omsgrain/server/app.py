@@ -24,6 +24,7 @@ from omsgrain.errors import OmsError
 from omsgrain.server import request
 from omsgrain.server.errors import HttpRefusal, answer, refusal_of
 from omsgrain.server.log import Log
+from omsgrain.server.metrics import OTHER, RequestCounts
 from omsgrain.server.request import CODE, Body, Gone, RequestContext, answer_early
 from omsgrain.server.routes import ROUTES, Route
 from omsgrain.server.service import HttpService, Stopped
@@ -47,7 +48,7 @@ def application(service: HttpService, log: Log) -> Starlette:
     app = Starlette(
         routes=paths,
         middleware=[
-            Middleware(AccessLog, log=log),
+            Middleware(AccessLog, log=log, counts=service.options.counts),
             Middleware(_Framed, timeout=service.options.timeout),
         ],
         exception_handlers={HTTPException: _no_route},
@@ -181,13 +182,18 @@ class _RequestLog:
 
 
 class AccessLog:
-    """The outermost layer: gives each request an id, logs it, and catches every error."""
+    """The outermost layer: gives each request an id, logs and counts it, catches every error."""
 
     def __init__(
-        self, app: ASGIApp, log: Log, clock: Callable[[], float] = time.monotonic
+        self,
+        app: ASGIApp,
+        log: Log,
+        clock: Callable[[], float] = time.monotonic,
+        counts: RequestCounts | None = None,
     ) -> None:
         self._app = app
         self._log = log
+        self._counts = counts
         self._clock = clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -209,7 +215,9 @@ class AccessLog:
                 ]
             elif message["type"] == "http.response.body":
                 sent.size += len(message.get("body", b""))
-                sent.ended = not message.get("more_body", False)
+                if not message.get("more_body", False):
+                    self._count(scope, sent, sent.status, began)  # before the client has it all
+                    sent.ended = True
             await send(message)
 
         try:
@@ -222,6 +230,8 @@ class AccessLog:
             names = {"token": TOKEN, "code": CODE}
             known = {name: scope[key] for name, key in names.items() if key in scope}
             method = scope["method"] if scope["method"] in _METHODS else "OTHER"
+            if not sent.ended:
+                self._count(scope, sent, sent.status if sent.whole else None, began)
             self._log.write(
                 "request",
                 request=request,
@@ -232,3 +242,8 @@ class AccessLog:
                 bytes=sent.size,
                 ms=round((self._clock() - began) * 1000, 1),
             )
+
+    def _count(self, scope: Scope, sent: _RequestLog, status: int | None, began: float) -> None:
+        if self._counts is not None:
+            seconds = self._clock() - began
+            self._counts.add(scope.get(ROUTE, OTHER), status, sent.size, seconds)

@@ -76,7 +76,10 @@ def run(
         url = listening.url(bound.getsockname()[1])
         tell: Callable[[], None] | None = partial(ready, url)
         if workers > 1:
-            tell = Workers(partial(ready, url), log).keep(workers)
+            forks = Workers(partial(ready, url), log)
+            tell = forks.keep(workers)
+            if options.counts is not None:
+                options.counts.worker = forks.row
         if tell is not None:
             _serve(opening(), options, listening, log, tell, bound)
 
@@ -268,7 +271,9 @@ class Workers:
             raise UnsupportedError(text, expected="--workers 1")
         self._ready = ready
         self._log = log
-        self._workers: set[int] = set()
+        self._workers: dict[int, int] = {}  # process -> row
+        self.row = 0
+        """In a worker: its number among those that run, from 0."""
         self._ending = False
         self._alive = os.pipe()  # it closes when this process ends
 
@@ -292,17 +297,18 @@ class Workers:
     def _fork(self) -> Callable[[], None] | None:
         """Fork a worker and wait until it listens; in the worker return the callback for that."""
         reading, writing = os.pipe()
+        row = min(set(range(len(self._workers) + 1)) - set(self._workers.values()))
         # A signal between the fork and the next line would not reach the worker.
         signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
         worker = os.fork()
         if not worker:
-            self._workers = set()
+            self._workers, self.row = {}, row
             os.close(reading)
             for handled in _SIGNALS:  # a signal ends it before it listens
                 signal.signal(handled, signal.SIG_DFL)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return _WorkerReady(writing, self._alive[0])
-        self._workers.add(worker)
+        self._workers[worker] = row
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
         os.close(writing)
         with open(reading, "rb") as pipe:
@@ -320,14 +326,14 @@ class Workers:
 
     def _wait(self) -> None:
         worker, status = os.wait()
-        self._workers.discard(worker)
+        self._workers.pop(worker, None)
         if not self._ending:
             self._log.write("worker", ended=worker, code=os.waitstatus_to_exitcode(status))
 
     def _stop(self, number: int = signal.SIGTERM, frame: FrameType | None = None) -> None:
         """End all workers; running requests have the grace."""
         self._ending = True
-        for worker in self._workers:
+        for worker in list(self._workers):
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGTERM)
 

@@ -18,6 +18,8 @@ from omsgrain.query.filters import FILTERS, FilterKind
 from omsgrain.registry import TYPES
 from omsgrain.server import bundles, export, grains, sync
 from omsgrain.server.errors import MEDIA, RULES, HttpRefusal
+from omsgrain.server.metrics import MEDIA_TYPE as METRICS
+from omsgrain.server.metrics import store_figures, text_of
 from omsgrain.server.request import (
     BLOB,
     BUNDLE,
@@ -132,6 +134,22 @@ async def health(call: RequestContext) -> Response:
     return as_json({"status": "ok"})
 
 
+async def ready(call: RequestContext) -> Response:
+    """Succeed if the store can be read and written, and the server is not stopping."""
+    call.service.check_running()
+    await call.service.quick(call.service.stores.check_writable)
+    return as_json({"status": "ok"})
+
+
+async def metrics(call: RequestContext) -> Response:
+    """Return the figures of the server and its store for Prometheus."""
+    counts = call.service.options.counts
+    if counts is None:
+        raise HttpRefusal("not_found", "the server was started without --metrics")
+    stats = await call.service.quick(call.service.stores.main.stats)
+    return Response(text_of([*store_figures(stats), *counts.figures()]), media_type=METRICS)
+
+
 async def openapi(call: RequestContext) -> Response:
     """Return the description of all routes."""
     return as_json(document())
@@ -224,6 +242,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         answers=(COSE_KEY,), refuses=("not_found",),
     ),
     Route("GET", "/healthz", health, "Report whether the server works.", shape="Health"),
+    Route("GET", "/readyz", ready, "Report whether the server can write.", shape="Health"),
+    Route(
+        "GET", "/metrics", metrics, "Get the figures of the server for Prometheus.",
+        answers=(METRICS,), refuses=("not_found",),
+    ),
     Route("GET", "/openapi.json", openapi, "Get this document."),
 )  # fmt: skip
 """Every route."""
@@ -328,6 +351,7 @@ _TAKEN: Final[dict[str, Any]] = {
     LINES: _TEXT,
     BLOB: {"type": "string", "format": "binary"},
     COSE_KEY: {"type": "string", "format": "binary"},
+    METRICS: _TEXT,
     SYNC: {"type": "string", "format": "binary"},
 }
 

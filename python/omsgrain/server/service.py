@@ -19,6 +19,7 @@ from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.formats.json_text import VALUES
 from omsgrain.memory.removal import erasures
 from omsgrain.server.errors import HttpRefusal
+from omsgrain.storage.base import Writer
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.store.context import context_of
 from omsgrain.sync.local import LocalPeer, ScopedPeer
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from omsgrain.crypto.signers import Signer
     from omsgrain.crypto.trust import Trust
     from omsgrain.policy.rules import Purpose
+    from omsgrain.server.metrics import RequestCounts
 
 
 T = TypeVar("T")
@@ -71,6 +73,7 @@ class ServerOptions:
     retry_after: int = 2  # seconds after which they should retry
     scanned: int = 2_000  # the most changes that one request for changes examines
     log_tokens: bool = False  # write the names of tokens to the access log
+    counts: RequestCounts | None = None  # serve them at /metrics; None: there is no /metrics
 
 
 def check_producer(producer: str) -> None:
@@ -96,6 +99,10 @@ class Stores:
                 self._by_actor[actor] = self.main.as_actor(actor)
             return self._by_actor[actor]
 
+    def check_writable(self) -> None:
+        """Begin a write and end it again. Raises StoreError if the store cannot be written."""
+        context_of(self.main).inner.write(_nothing)
+
     def peer(self, token: Token) -> Peer:
         """Return the store as a peer with the rights of a token."""
         rights = [right for scope in token.scopes for right in _RIGHTS.get(scope, ())]
@@ -110,6 +117,10 @@ class Stores:
     def close(self) -> None:
         for store in (self.main, *self._by_actor.values()):
             store.close()
+
+
+def _nothing(_: Writer) -> None:
+    """Write nothing."""
 
 
 class FairSemaphore:

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures of a bridge at ``http://127.0.0.1:PORT/metrics``, for Prometheus on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING, Any, Final
+
+from omsgrain.errors import OmsError, StoreError
+from omsgrain.server.metrics import MEDIA_TYPE, counters, store_figures, text_of
+
+if TYPE_CHECKING:
+    from omsgrain.bridge.bridge import BridgeCounts
+    from omsgrain.store import GrainStore
+
+HOST: Final = "127.0.0.1"
+_PATH: Final = "/metrics"
+_IDLE: Final = 10  # seconds until a silent client is disconnected
+_COUNTS: Final = {
+    "messages": "Messages from the broker.",
+    "again": "Messages that were delivered before.",
+    "bytes": "Bytes of messages.",
+    "stored": "New grains.",
+    "duplicates": "Grains that the store had.",
+    "warnings": "Warnings about grains.",
+    "refused": "Messages that were refused, whole or in part.",
+    "acknowledged": "Messages that were acknowledged.",
+    "commits": "Batches that were stored.",
+    "retries": "Tries after an error.",
+    "published": "Changes that were published.",
+    "commit_seconds": "Seconds in the store.",
+    "gather_seconds": "Seconds of waiting for messages.",
+    "settle_seconds": "Seconds for dead letters and acknowledgements.",
+}
+
+
+def metrics_text(store: GrainStore, counts: BridgeCounts) -> str:
+    """Return the figures of a bridge and its store."""
+    own = counters("omsgrain_bridge", counts.to_dict(), _COUNTS)
+    return text_of([*store_figures(store.stats()), *own])
+
+
+@contextmanager
+def metrics_served(port: int, text: Callable[[], str]) -> Iterator[int]:
+    """Serve a text at /metrics for the block; yield the port, which 0 lets the system choose.
+
+    Raises:
+        StoreError: the port is taken.
+    """
+    try:
+        server = ThreadingHTTPServer((HOST, port), partial(_Handler, text))
+    except OSError as error:
+        raise StoreError(f"port {port} of {HOST} is not free: {error.strerror}") from None
+    server.daemon_threads = True
+    thread = Thread(target=server.serve_forever, name="metrics", daemon=True)
+    thread.start()
+    try:
+        yield int(server.server_address[1])
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _IDLE
+    server_version, sys_version = "omsgrain", ""
+
+    def __init__(self, text: Callable[[], str], *args: Any) -> None:
+        self._text = text
+        super().__init__(*args)
+
+    def do_GET(self) -> None:
+        if self.path.partition("?")[0] != _PATH:
+            self.send_error(404)
+            return
+        try:
+            body = self._text().encode()
+        except OmsError:
+            self.send_error(503)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", MEDIA_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Write nothing: the bridge has a log of its own."""
