@@ -12,6 +12,7 @@ from omsgrain import registry
 from omsgrain.errors import OmsError, RangeError, SchemaError
 from omsgrain.search import words
 from omsgrain.search import words as fields
+from omsgrain.search.feed import columns
 from omsgrain.search.snippet import WIDTH, show
 from omsgrain.search.text import (
     LONGEST,
@@ -156,10 +157,14 @@ def test_texts_of_a_grain() -> None:
         *(("structural_tags", t) for t in ("x", "y")),
         ("rob:mission_id", "m-7"),
     ]
-    assert fields.columns(grain) == (
-        "temperature ¶ unit ¶ C ¶ parts ¶ name ¶ fan ¶ rotor ¶ text ¶ said",
-        "A ¶ x ¶ y",
-        "m-7 m·7",
+    assert columns(grain) == (
+        (
+            "temperature ¶ unit ¶ C ¶ parts ¶ name ¶ fan ¶ rotor ¶ text ¶ said ¶ "
+            "¬temperatur ¬unit ¬part ¬name ¬fan ¬rotor ¬text ¬said",
+            "A ¶ x ¶ y",
+            "m-7 m·7",
+        ),
+        0,
     )
 
 
@@ -234,7 +239,8 @@ def test_any_query_string_is_read_or_refused() -> None:
     ("text", "query", "expected"),
     [
         ("shelf 3 has 5 boxes", "boxes shelf", "[shelf] 3 has 5 [boxes]"),
-        ("shelf 3 has 5 boxes", "box", None),
+        ("shelf 3 has 5 boxes", "box", "shelf 3 has 5 [boxes]"),
+        ("shelf 3 has 5 boxes", "+box", None),
         ("shelf 3 has 5 boxes", "box*", "shelf 3 has 5 [boxes]"),
         ("red, box; red box", '"red box"', "[red, box]; [red box]"),
         ("Robot-17, robot 17", "robot-17", "[Robot-17], robot 17"),

@@ -231,8 +231,8 @@ def _marked(hit: Hit, text: str) -> str:
     from omsgrain.search.text import read_query
 
     query = read_query(text)
-    said = piece(gist(hit.grain), query)
-    found = None if said.marks else show(hit.grain, query).snippet
+    said = piece(gist(hit.grain), hit.grain.fields, query)
+    found = None if said.marks else show(hit.grain.fields, query).snippet
     line = said.marked()
     if found is not None:
         line += f" ({found.field}: {found.marked()})"

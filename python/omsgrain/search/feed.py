@@ -9,17 +9,26 @@ process holds a snapshot of the store while it waits for the index.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from omsgrain import _core
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.search.words import COLUMNS, columns
+from omsgrain.search.stem import RULES, language, stems
+from omsgrain.search.words import (
+    COLUMN_OF,
+    COLUMNS,
+    GAP,
+    PLAIN_KEYS,
+    for_index,
+    inside,
+    lowered,
+)
 from omsgrain.storage import records
 from omsgrain.storage.base import Reader
 
@@ -33,7 +42,15 @@ Read: TypeAlias = Callable[[], AbstractContextManager[Reader]]
 """Opens a snapshot of the store."""
 
 Words: TypeAlias = tuple[int, str, str, str]
-"""The number of a grain, and its text for each of ``COLUMNS``, prepared by ``for_index``."""
+"""The number of a grain, and its text for each of ``COLUMNS``, as ``columns`` makes it."""
+
+
+class FeedRows(NamedTuple):
+    """Rows for some grains, and the set of languages whose stems they have."""
+
+    rows: list[Words]
+    languages: int
+
 
 _TOGETHER = 128  # grains to decode at a time: each can take a megabyte
 
@@ -50,6 +67,8 @@ class FeedState:
     known: int  # the number of an indexed grain; 0 if there is none
     digest: bytes  # SHA-256 of that grain's bytes
     grains: int  # number of indexed grains, including removed ones
+    languages: int = 0  # the set of languages of the indexed grains
+    rules: int = RULES  # by which the index was made
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +80,10 @@ class FeedPage:
 
 
 def state(db: sqlite3.Connection) -> FeedState:
-    match db.execute("SELECT last, known, digest, grains FROM state").fetchall():
-        case [(int(last), int(known), bytes(digest), int(grains))]:
-            return FeedState(last, known, digest, grains)
+    sql = "SELECT last, known, digest, grains, languages FROM state"
+    match db.execute(sql).fetchall():
+        case [(int(last), int(known), bytes(digest), int(grains), int(languages))]:
+            return FeedState(last, known, digest, grains, languages)
     raise sqlite3.DatabaseError("no state")
 
 
@@ -71,7 +91,7 @@ def next_page(read: Read, before: FeedState, *, sure: bool, most: int = PAGE) ->
     """Read the changes after the state of an index; None if there are none."""
     with read() as reader:
         end = reader.last_seq()
-        if sure and end == before.last:
+        if sure and end == before.last and before.rules == RULES:
             return None
         restart = end < before.last or not _knows(reader, before)
         if end == before.last and not restart:
@@ -110,31 +130,33 @@ def write(db: sqlite3.Connection, page: FeedPage, before: FeedState) -> None:
         if page.restart:
             _wipe(db)
             before = state(db)
-        taken = 0
-        for rows in rows_of(page):
-            db.executemany(_PUT, rows)
-            taken += len(rows)
-        now = after(page, before, taken)
+        taken = languages = 0
+        for some in rows_of(page):
+            db.executemany(_PUT, some.rows)
+            taken += len(some.rows)
+            languages |= some.languages
+        now = after(page, before, taken, languages)
         db.execute(
-            "UPDATE state SET last = ?, known = ?, digest = ?, grains = ?",
-            (now.last, now.known, now.digest, now.grains),
+            "UPDATE state SET last = ?, known = ?, digest = ?, grains = ?, languages = ?",
+            (now.last, now.known, now.digest, now.grains, now.languages),
         )
         _forget(db, page.removed)
 
 
-def after(page: FeedPage, before: FeedState, taken: int) -> FeedState:
+def after(page: FeedPage, before: FeedState, taken: int, languages: int) -> FeedState:
     known, digest = before.known, before.digest
     if page.blobs:
         known, digest = page.blobs[-1][0], sha256(page.blobs[-1][1]).digest()
     elif known in page.removed:
         known, digest = 0, b""
-    return FeedState(page.last, known, digest, before.grains + taken)
+    grains = before.grains + taken
+    return FeedState(page.last, known, digest, grains, before.languages | languages)
 
 
-def rows_of(page: FeedPage) -> Iterator[list[Words]]:
+def rows_of(page: FeedPage) -> Iterator[FeedRows]:
     """Yield the rows of a page, a few grains at a time."""
     for start in range(0, len(page.blobs), _TOGETHER):
-        yield list(_rows(page.blobs[start : start + _TOGETHER]))
+        yield _rows(page.blobs[start : start + _TOGETHER])
 
 
 def fill(db: sqlite3.Connection, read: Read) -> int:
@@ -193,19 +215,60 @@ def _forget(db: sqlite3.Connection, seqs: Iterable[int]) -> None:
 def _wipe(db: sqlite3.Connection) -> None:
     db.execute("INSERT INTO words (words) VALUES ('delete-all')")
     db.execute("DELETE FROM gone")
-    db.execute("UPDATE state SET last = 0, known = 0, digest = x'', grains = 0")
+    db.execute("UPDATE state SET last = 0, known = 0, digest = x'', grains = 0, languages = 0")
 
 
-def _rows(blobs: list[tuple[int, bytes]]) -> Iterator[Words]:
-    """Yield the words of each grain; encrypted and damaged grains have none."""
+def _rows(blobs: list[tuple[int, bytes]]) -> FeedRows:
+    """Return the words of each grain; encrypted and damaged grains have none."""
     found = _core.decode_many([bare(blob) for _, blob in blobs])[0]
+    rows: list[Words] = []
+    languages = 0
     for (seq, blob), fields in zip(blobs, found, strict=True):
         if fields is not None and not blob[1] & ENCRYPTED_BIT:
-            yield (seq, *columns(fields))
+            texts, number = columns(fields)
+            rows.append((seq, *texts))
+            languages |= 1 << number
+    return FeedRows(rows, languages)
+
+
+def columns(fields: Mapping[str, Any]) -> tuple[tuple[str, str, str], int]:
+    """Return the texts of a grain for each of ``COLUMNS``, and the number of its language.
+
+    The words come first, as they stand, then their stems.
+    """
+    found: tuple[list[str], list[str], list[str]] = ([], [], [])
+    for name, value in fields.items():
+        column = COLUMN_OF.get(name, 2)
+        if column is None:
+            continue
+        if type(value) is str:
+            found[column].append(value)
+        elif type(value) is list or type(value) is dict:
+            found[column].extend(inside(value, name not in PLAIN_KEYS))
+    words = [lowered("\n".join(texts)) for texts in found]
+    number = language({word for some in words for word in some})
+    by_word = stems(number)
+    says, about, more = (
+        _column(texts, dict.fromkeys(map(by_word.__getitem__, some)))
+        for texts, some in zip(found, words, strict=True)
+    )
+    return (says, about, more), number
+
+
+def _column(texts: list[str], marked: dict[str, None]) -> str:
+    """Return the text of a column, with marked stems; words without a stem give an empty one."""
+    marked.pop("", None)
+    said = GAP.join(map(for_index, texts))
+    return f"{said}{GAP}{' '.join(marked)}" if marked else said
 
 
 def _knows(reader: Reader, before: FeedState) -> bool:
-    """Whether the store has the grain that the index knows, or an event of its removal."""
+    """Whether the index is of this store, and by our rules.
+
+    The store has the grain that the index knows, or an event of its removal.
+    """
+    if before.rules != RULES:
+        return False
     if before.known == 0:
         return True
     blob = reader.blob_at(before.known)

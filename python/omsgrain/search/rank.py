@@ -62,7 +62,11 @@ _WEIGHED = (
     f"SELECT rowid, -bm25(words, {', '.join(map(str, WEIGHTS))}) AS weight {_MATCHING} %s"
     " ORDER BY weight DESC, rowid DESC LIMIT ? OFFSET ?"
 )
-_NEWEST = f"SELECT rowid, 0.0 {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET ?"
+_NEWEST = f"SELECT rowid, {{weight}} {_MATCHING} %s ORDER BY rowid DESC LIMIT ? OFFSET ?"
+
+
+STOP = -1.0
+"""The weight of a match that has only stop words of the query."""
 
 
 class PhraseCounts:
@@ -94,20 +98,24 @@ def common(grains: int, counts: Mapping[Phrase, int]) -> set[Phrase]:
 class Stage(NamedTuple):
     """Matches that come after those of earlier stages."""
 
-    weighed: bool  # by weight, best first; otherwise newest first
+    weight: float | None  # of each match, newest first; None: by weight, best first
     query: Query  # the query for these matches; only its phrases have weights
 
 
 def stages(query: Query, common: set[Phrase]) -> list[Stage]:
-    """Split a query into stages: matches with weighed phrases, then the others."""
-    some = tuple(phrase for phrase in query.optional if phrase not in common)
+    """Split a query into stages: matches of weighed phrases, of common ones, of stop words."""
+    late = common | query.stop
+    some = tuple([phrase for phrase in query.optional if phrase not in late])
     if query.required:
         weighed = bool(some) or not common.issuperset(query.required)
-        return [Stage(weighed, replace(query, optional=some))]
-    found = [Stage(True, replace(query, optional=some))] if some else []
-    if common:
-        wanted = tuple(phrase for phrase in query.optional if phrase in common)
-        found.append(Stage(False, Query((), wanted, (*query.excluded, *some))))
+        return [Stage(None if weighed else 0.0, replace(query, optional=some))]
+    found = [Stage(None, replace(query, optional=some))] if some else []
+    excluded = (*query.excluded, *some)
+    later = [(p for p in query.optional if p in common and p not in query.stop), query.stop]
+    for weight, phrases in zip((0.0, STOP), later, strict=True):
+        if wanted := tuple(phrases):
+            found.append(Stage(weight, Query((), wanted, excluded)))
+            excluded = (*excluded, *wanted)
     return found
 
 
@@ -143,14 +151,15 @@ class RankedMatches:
         return rows
 
     def _plan(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
-        query, grains = self._query, state(db).grains
+        now = state(db)
+        query, grains = self._query.with_stems(now.languages), now.grains
         counts: dict[Phrase, int] = {}
         if grains > SMALL:
-            phrases = (*query.required, *query.optional)
+            phrases = [p for p in (*query.required, *query.optional) if p not in query.stop]
             counts = self._counts.of(grains, phrases, partial(_counted, db))
         return [
-            (_WEIGHED if weighed else _NEWEST, part.expression())
-            for weighed, part in stages(query, common(grains, counts))
+            (_WEIGHED if weight is None else _NEWEST.format(weight=weight), part.expression())
+            for weight, part in stages(query, common(grains, counts))
         ]
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from omsgrain.search.stem import language, stems
 from omsgrain.search.text import Query
-from omsgrain.search.words import SAYS, Places, texts
+from omsgrain.search.words import SAYS, Places, lowered, split, texts
 
 WIDTH = 160
 """Approximate characters of a snippet."""
@@ -51,8 +52,10 @@ class Shown:
 def show(fields: Mapping[str, Any], query: Query) -> Shown:
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
-    for name, text in texts(fields):
-        places, spans = _found(text, query)
+    said = list(texts(fields))
+    pattern = _pattern([text for _, text in said], query)
+    for name, text in said:
+        places, spans = _found(text, pattern)
         if spans:
             names[name] = None
             words = {places.spaced[start:end] for start, end in spans}
@@ -65,9 +68,9 @@ def show(fields: Mapping[str, Any], query: Query) -> Shown:
     return Shown(tuple(names), _cut(name, places, spans))
 
 
-def piece(text: str, query: Query) -> Snippet:
-    """Return the best snippet of a text; its beginning if nothing matches."""
-    places, spans = _found(text, query)
+def piece(text: str, fields: Mapping[str, Any], query: Query) -> Snippet:
+    """Return the best snippet of a text about a grain; its beginning if nothing matches."""
+    places, spans = _found(text, _pattern([text for _, text in texts(fields)], query))
     if spans:
         return _cut("", places, spans)
     text = places.text
@@ -75,9 +78,27 @@ def piece(text: str, query: Query) -> Snippet:
     return Snippet("", _CONTROL.sub(" ", text[:high]) + "…" * (high < len(text)), ())
 
 
-def _found(text: str, query: Query) -> tuple[Places, list[Span]]:
+def _pattern(said: Sequence[str], query: Query) -> re.Pattern[str]:
+    """Return a regular expression for the matches in a grain, by all its texts.
+
+    Its words with a wanted stem are added as they stand.
+    """
+    if not query.words:
+        return query.pattern
+    words = set(lowered("\n".join(said)))
+    by_word = stems(language(words))
+    wanted = {by_word[word] for word in query.words} - {""}
+    if wanted.isdisjoint(map(by_word.__getitem__, words)):
+        return query.pattern
+    forms = [word for word in words if by_word[word] in wanted]
+    if not all(map(str.isascii, forms)):
+        forms = split(" ".join(forms))
+    return query.pattern_with(forms)
+
+
+def _found(text: str, pattern: re.Pattern[str]) -> tuple[Places, list[Span]]:
     places = Places(text)
-    finds = islice(query.pattern.finditer(places.spaced), _MOST_MARKS)
+    finds = islice(pattern.finditer(places.spaced), _MOST_MARKS)
     return places, [find.span() for find in finds]
 
 

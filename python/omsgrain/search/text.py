@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.search.feed import Read
-from omsgrain.search.words import normal, pairs, prepare, split
+from omsgrain.search.stem import has_stem, numbers, stems, stop_words
+from omsgrain.search.words import lowered, normal, pairs, prepare, split
 from omsgrain.storage.base import TEXT_FILE, CheckProblem
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ LONGEST = 10_000
 MOST_PHRASES = 256
 """Maximum distinct words and phrases of a query."""
 
+MOST_STEMS = 256
+"""Maximum stems that a query asks for; those of the first words."""
+
 _PART = re.compile(r'([+-]?)(?:"([^"]*)"?|(\S+))')
+_APOSTROPHES = frozenset("'\u2018\u2019\u02bc\uff07")
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+class Phrase(NamedTuple):
     words: tuple[str, ...]  # folded
     prefix: bool = False  # the last word is a prefix
     joined: bool = False  # one sign separates each two words
@@ -58,13 +62,38 @@ class Query:
     required: tuple[Phrase, ...]  # all are required
     optional: tuple[Phrase, ...]  # any one, if none are required; otherwise they raise the rank
     excluded: tuple[Phrase, ...]  # none may occur
+    stop: frozenset[Phrase] = frozenset()  # optional ones whose matches alone come last
+    words: tuple[str, ...] = ()  # plain words to stem, in lower case, with accents
+
+    def with_stems(self, languages: int) -> Query:
+        """Return the query with the stems of its plain words in a set of languages."""
+        found: dict[Phrase, None] = {}
+        for word in self.words:
+            for number in numbers(languages):
+                if (stem := stems(number)[word]) and len(found) < MOST_STEMS:
+                    found[Phrase((stem,))] = None
+        return replace(self, optional=(*self.optional, *found)) if found else self
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """A regular expression for the matches in a prepared text."""
+        """A regular expression for the matches in a prepared text, without stems."""
         wanted = sorted((*self.required, *self.optional), key=lambda p: -len(p.words))
-        any_of = "|".join(phrase.pattern() for phrase in wanted)
-        return re.compile(f"(?<![^ -])(?:{any_of})(?![^ -])")
+        return _any_of(phrase.pattern() for phrase in wanted)
+
+    @cached_property
+    def single(self) -> frozenset[str]:
+        """The words that match alone."""
+        every = (*self.required, *self.optional)
+        return frozenset(p.words[0] for p in every if len(p.words) == 1 and not p.prefix)
+
+    def pattern_with(self, words: Iterable[str]) -> re.Pattern[str]:
+        """Return the regular expression for the matches, and for some more folded words."""
+        more = self.single.union(words)
+        if len(more) == len(self.single):
+            return self.pattern
+        longer = [p for p in (*self.required, *self.optional) if len(p.words) > 1 or p.prefix]
+        longer.sort(key=lambda p: -len(p.words))
+        return _any_of([*(p.pattern() for p in longer), *map(re.escape, sorted(more))])
 
     def expression(self) -> str:
         wanted = " OR ".join(map(str, self.optional))
@@ -74,6 +103,10 @@ class Query:
         if not self.excluded:
             return wanted
         return f"({wanted}) NOT ({' OR '.join(map(str, self.excluded))})"
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(f"(?<![^ -])(?:{'|'.join(patterns)})(?![^ -])")
 
 
 def read_query(text: str) -> Query:
@@ -92,10 +125,14 @@ def read_query(text: str) -> Query:
             found=str(len(text)),
         )
     found: dict[str, dict[Phrase, None]] = {"+": {}, "": {}, "-": {}}
+    plain: dict[Phrase, list[str]] = {}
     for sign, quoted, bare in _PART.findall(normal(text)):
         phrase = _phrase(bare or quoted, bool(bare))
         if phrase is not None:
-            found[sign or "+" * (not bare)][phrase] = None
+            sign = sign or "+" * (not bare)
+            found[sign][phrase] = None
+            if not sign and not phrase.prefix:
+                plain[phrase] = _plain_words(bare, phrase)
     if not (found["+"] or found[""]):
         raise SchemaError(
             "the search text has no word", field="/text", expected="a word or a phrase"
@@ -108,7 +145,30 @@ def read_query(text: str) -> Query:
             expected=f"at most {MOST_PHRASES}",
             found=str(count),
         )
-    return Query(tuple(found["+"]), tuple(found[""]), tuple(found["-"]))
+    words = dict.fromkeys(word for some in plain.values() for word in some)
+    frequent = stop_words(set(words))
+    stop: set[Phrase] = set()
+    if frequent:
+        stop = {phrase for phrase, some in plain.items() if some and frequent.issuperset(some)}
+        if len(stop) == len(found[""]):
+            stop = set()  # all that is optional: weigh it
+        stop.difference_update(found["+"])
+    kept = tuple(word for word in words if word not in frequent and has_stem(word))
+    required, optional, excluded = map(tuple, found.values())
+    return Query(required, optional, excluded, frozenset(stop), kept)
+
+
+def _plain_words(bare: str, phrase: Phrase) -> list[str]:
+    """Return the words of an unquoted phrase that can be stemmed: one, or parts at an apostrophe.
+
+    Of ``Ada's`` and ``l'eau`` the longer part counts. Words with other signs between them are
+    names, which have no other forms.
+    """
+    words = lowered(bare)
+    if len(phrase.words) == 1 or not phrase.joined:
+        return words if len(words) == 1 else []
+    signs = {char for char in bare.strip() if prepare(char) == "-"}
+    return [word for word in words if len(word) > 2] if signs <= _APOSTROPHES else []
 
 
 def _phrase(said: str, bare: bool) -> Phrase | None:
@@ -219,7 +279,11 @@ class TextIndex(ABC):
                 if len(found) == wanted:
                     break
         best = found[0][1] if found else 0.0
-        scored = [Match(seq, weight / best if best else 1.0) for seq, weight in found]
+        # Without a weighed match, all have 1; those of stop words alone, of weight -1, have 0.
+        scored = [
+            Match(seq, max(weight, 0.0) / best if best > 0 else weight + 1)
+            for seq, weight in found
+        ]
         whole = len(found) == wanted
         return TextMatches(tuple(scored[:limit]), whole, rows, complete, begun.behind)
 

@@ -3,7 +3,8 @@
 
     words    FTS5: the words of a grain in three columns; rowid is its sequence number
     gone     removed grains whose words are still in the file
-    state    one row: the last sequence number; an indexed grain by number and digest; a count
+    state    one row: the last sequence number; an indexed grain by number and digest; a count; the
+             languages whose stems it has
 
 The index catches up by sequence number before it answers. It can be rebuilt from the blobs, so it
 is never repaired: a file that is damaged, of another version or of another program is deleted. It
@@ -33,6 +34,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.search import feed
 from omsgrain.search.feed import Read, transaction
 from omsgrain.search.rank import PhraseCounts, RankedMatches
+from omsgrain.search.stem import RULES
 from omsgrain.search.text import TRIES, Query, Row, Start, TextIndex, Watch
 from omsgrain.search.words import COLUMNS
 from omsgrain.storage.base import CheckProblem, see_open
@@ -45,14 +47,14 @@ CACHE = 8 << 20
 """Bytes of the file that SQLite may cache."""
 
 _PROGRAM = 0x6F6D7367  # "omsg"
-_FORMAT = 1
-"""Increase it if the tables change, or the words of a grain."""
+_FORMAT = RULES + 1
+"""The number changes with the rules for words. Increase the last summand if the tables change."""
 
 _TABLES = f"""
 CREATE VIRTUAL TABLE words USING fts5({", ".join(COLUMNS)}, content='', tokenize='ascii');
 CREATE TABLE gone (seq INTEGER PRIMARY KEY);
-CREATE TABLE state (last INTEGER, known INTEGER, digest BLOB, grains INTEGER);
-INSERT INTO state VALUES (0, 0, x'', 0);
+CREATE TABLE state (last INTEGER, known INTEGER, digest BLOB, grains INTEGER, languages INTEGER);
+INSERT INTO state VALUES (0, 0, x'', 0, 0);
 PRAGMA application_id = {_PROGRAM};
 PRAGMA user_version = {_FORMAT};
 """

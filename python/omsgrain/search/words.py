@@ -88,7 +88,7 @@ def _is_accent(char: str) -> bool:
     return kind >= 200 or 10 <= kind <= 36  # marks above and below; Hebrew, Arabic, Syriac points
 
 
-def _fold(code: int) -> str:
+def _fold(code: int, accents: bool = False) -> str:
     char = chr(code)
     kind = unicodedata.category(char)
     if code == 0x200B:  # zero-width space
@@ -98,7 +98,7 @@ def _fold(code: int) -> str:
     if kind == "Nd":
         return str(unicodedata.decimal(char))
     parts = unicodedata.normalize("NFKD", char)
-    kept = "".join(part for part in parts if not _is_accent(part)).casefold()
+    kept = "".join(part for part in parts if accents or not _is_accent(part)).casefold()
     return "".join(map(_spaced, unicodedata.normalize("NFC", kept)))
 
 
@@ -114,8 +114,12 @@ def _spaced(char: str) -> str:
 
 
 class _Folds(dict[int, str]):
+    def __init__(self, accents: bool) -> None:
+        super().__init__((code, _fold(code)) for code in range(128))
+        self._accents = accents
+
     def __missing__(self, code: int) -> str:
-        fold = _fold(code)
+        fold = _fold(code, self._accents)
         if len(self) < _KEPT:
             self[code] = fold
         return fold
@@ -124,7 +128,9 @@ class _Folds(dict[int, str]):
 # Both start only where a word does: trying at every letter takes quadratic time on a long word.
 _PAIR = re.compile("(?<![^ -])([^ -]+)-(?=([^ -]+))")
 _ASCII_PAIR = re.compile("(?<![0-9A-Za-z])([0-9A-Za-z]+)[!-/:-@[-`{-~](?=([0-9A-Za-z]+))")
-_FOLDS = _Folds((code, _fold(code)) for code in range(128))
+_ASCII_WORD = re.compile("[0-9a-z]+")
+_FOLDS = _Folds(accents=False)
+_LOWER = _Folds(accents=True)
 
 
 def normal(text: str) -> str:
@@ -147,6 +153,13 @@ def spaced(text: str) -> str:
 
 def split(text: str) -> list[str]:
     return spaced(text).split()
+
+
+def lowered(text: str) -> list[str]:
+    """Return the words of a text in lower case, with their accents, as stems need them."""
+    if text.isascii():
+        return _ASCII_WORD.findall(text.lower())
+    return normal(text).translate(_LOWER).replace("-", " ").split()
 
 
 def pairs(words: Sequence[str]) -> list[str]:
@@ -191,6 +204,11 @@ class Places:
         ends = self._ends
         last = ends[bisect_right(ends, end - 1)]
         return bisect_right(ends, start), bisect_right(ends, last)
+
+    def part(self, start: int, end: int) -> str:
+        """Return the text that a range of the prepared form came from."""
+        low, high = self.back(start, end)
+        return self.text[low:high]
 
 
 COLUMNS = ("says", "about", "more")
@@ -253,7 +271,8 @@ PLAIN_KEYS = frozenset({"content_blocks", "content_refs", "embedding_refs"})
 _WITHOUT = frozenset({str, int, float, bool, NoneType})
 """Types without texts inside."""
 
-_COLUMN = {name: None for name in UNSEARCHED} | dict.fromkeys(SAYS, 0) | dict.fromkeys(ABOUT, 1)
+COLUMN_OF = {name: None for name in UNSEARCHED} | dict.fromkeys(SAYS, 0) | dict.fromkeys(ABOUT, 1)
+"""The number of a field's column; None if it is not searched. Other fields are in the last one."""
 
 
 def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -265,26 +284,11 @@ def texts(fields: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
                 yield name, value
             if kind in _WITHOUT:
                 continue
-            for text in _inside(value, name not in PLAIN_KEYS):
+            for text in inside(value, name not in PLAIN_KEYS):
                 yield name, text
 
 
-def columns(fields: Mapping[str, Any]) -> tuple[str, str, str]:
-    """Return the prepared texts of a grain for each of ``COLUMNS``."""
-    found: tuple[list[str], list[str], list[str]] = ([], [], [])
-    for name, value in fields.items():
-        column = _COLUMN.get(name, 2)
-        if column is None:
-            continue
-        if type(value) is str:
-            found[column].append(for_index(value))
-        elif type(value) is list or type(value) is dict:
-            found[column].extend(map(for_index, _inside(value, name not in PLAIN_KEYS)))
-    says, about, more = map(GAP.join, found)
-    return says, about, more
-
-
-def _inside(value: Any, keys: bool) -> Iterator[str]:
+def inside(value: Any, keys: bool) -> Iterator[str]:
     """Yield the texts inside a value; a grain has at most 32 levels."""
     if isinstance(value, str):
         yield value
@@ -292,10 +296,10 @@ def _inside(value: Any, keys: bool) -> Iterator[str]:
         for key, item in value.items():
             if keys:
                 yield key
-            yield from _inside(item, keys)
+            yield from inside(item, keys)
     elif isinstance(value, list):
         for item in value:
-            yield from _inside(item, keys)
+            yield from inside(item, keys)
 
 
 def words_of(fields: Mapping[str, Any]) -> set[str]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
     from omsgrain.search.feed import Read
     from omsgrain.search.matrix import VectorMatrices, VectorRows
-    from omsgrain.search.text import TextIndex
+    from omsgrain.search.text import Query, TextIndex
     from omsgrain.search.vectors import Vector
 
 _FEW = 5_000  # matches of the filters up to which these are ranked instead of testing each match
@@ -52,6 +52,8 @@ def search(
     wait: bool,
     filters: Filters,
 ) -> Page:
+    from omsgrain.search.text import read_query
+
     if text is None and vector is None:
         raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
     if type(wait) is not bool:
@@ -70,6 +72,7 @@ def search(
     with context.inner.read() as reader:
         asked = living(reader, asked, context.settings.clock)
     indexes = _indexes(context, asked)
+    query = None if text is None else read_query(text)
     few = _few(context, asked, limit) if indexes.vectors is None else None
     most = limit if text is None or vector is None else max(_DEEP, 4 * limit)
     with ExitStack() as stack:
@@ -78,13 +81,13 @@ def search(
         accept = None if few is not None else _accept(indexes, asked, stack, readers, wait)
         lists: list[Sequence[tuple[int, float]]] = []
         complete, behind = True, 0
-        if text is not None:
+        if query is not None:
             if indexes.vectors is not None:
                 wait = True  # that index is in memory, and never fed in the background
             else:
                 context.awaits_texts |= wait
             found = indexes.texts().search(
-                indexes.feed, text, limit=most, seqs=few, accept=accept, wait=wait
+                indexes.feed, query, limit=most, seqs=few, accept=accept, wait=wait
             )
             lists.append(found.matches)
             complete, behind = found.complete or len(found.matches) == most, found.behind
@@ -104,7 +107,7 @@ def search(
                 own=indexes.vectors and indexes.vectors(),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
-        page = replace(_page(reader, lists, text, limit, most_bytes, asked.names), behind=behind)
+        page = replace(_page(reader, lists, query, limit, most_bytes, asked.names), behind=behind)
     if page.incomplete is None and not complete:
         page = replace(page, incomplete="refused")
     context.count_reads([hit.address for hit in page.results])
@@ -231,7 +234,7 @@ def _owns(reader: Reader, seq: int, user_id: str, key: bytes | None) -> bool:
 def _page(
     reader: Reader,
     lists: list[Sequence[tuple[int, float]]],
-    text: str | None,
+    query: Query | None,
     limit: int,
     most_bytes: int | None,
     names: tuple[str, ...],
@@ -239,13 +242,11 @@ def _page(
     """Read the best grains of the lists into a page."""
     from omsgrain.search.rank import fuse
     from omsgrain.search.snippet import show
-    from omsgrain.search.text import read_query
 
     ranked = lists[0]
     if len(lists) > 1:
         numbers = [[seq for seq, _ in one] for one in lists]
         ranked = fuse(numbers, place=partial(_place, reader), limit=limit)
-    query = None if text is None else read_query(text)
     hits: list[Hit] = []
     size, incomplete = 0, False
     for seq, score in islice(ranked, limit):

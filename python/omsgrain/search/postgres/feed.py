@@ -17,6 +17,7 @@ import psycopg
 
 from omsgrain.search import feed
 from omsgrain.search.feed import FeedPage, FeedState, Words
+from omsgrain.search.stem import RULES
 from omsgrain.search.words import GAP
 from omsgrain.storage.postgres.connection import Database, Pause, failure, is_broken, is_clash
 from omsgrain.storage.postgres.maintenance import compact
@@ -78,16 +79,17 @@ def _folded(text: str) -> str:
 
 
 _COME = (
-    "SELECT last_seq, known, digest, grains, size, gone, key "
+    "SELECT last_seq, known, digest, grains, languages, rules, size, gone, key "
     f"FROM {TEXTS} WHERE store_id = %(store)s::bigint"
 )
 _BEGIN = (
-    f"INSERT INTO {TEXTS} (store_id, last_seq, known, digest, grains, size, gone) "
-    "VALUES (%(store)s, 0, 0, '', 0, 0, 0) ON CONFLICT (store_id) DO NOTHING"
+    f"INSERT INTO {TEXTS} (store_id, last_seq, known, digest, grains, rules, size, gone) "
+    f"VALUES (%(store)s, 0, 0, '', 0, {RULES}, 0, 0) ON CONFLICT (store_id) DO NOTHING"
 )
 _GO_ON = (
     f"UPDATE {TEXTS} SET last_seq = %(last)s, known = %(known)s, digest = %(digest)s, "
-    "grains = %(grains)s, size = %(size)s, gone = %(gone)s WHERE store_id = %(store)s::bigint"
+    "grains = %(grains)s, languages = %(languages)s, rules = %(rules)s, "
+    "size = %(size)s, gone = %(gone)s WHERE store_id = %(store)s::bigint"
 )
 _PUT = (
     f"INSERT INTO {WORDS} (store_id, seq, size, says, about, more, words, wide) "
@@ -123,8 +125,9 @@ def progress(connection: Connection, store_id: int, *, lock: bool = False) -> In
     row = connection.execute(text, given).fetchone()
     if row is None:
         return _NOTHING
-    last, known, digest, grains, size, gone, key = row
-    return IndexProgress(FeedState(last, known, bytes(digest), grains), size, gone, key)
+    last, known, digest, grains, languages, rules, size, gone, key = row
+    state = FeedState(last, known, bytes(digest), grains, languages, rules)
+    return IndexProgress(state, size, gone, key)
 
 
 def write(connection: Connection, store_id: int, page: FeedPage, before: FeedState) -> None:
@@ -139,15 +142,16 @@ def write(connection: Connection, store_id: int, page: FeedPage, before: FeedSta
         fewer, less = connection.execute(_REMOVE, given).fetchone() or (0, 0)
         left = replace(now.state, grains=now.state.grains - fewer)
         now = now._replace(state=left, size=now.size - less, gone=now.gone + fewer)
-    taken = 0
+    taken = languages = 0
     for some in feed.rows_of(page):
-        rows = [row_of(store_id, one) for one in some]
+        languages |= some.languages
+        rows = [row_of(store_id, one) for one in some.rows]
         if rows:
             columns = {name: [getattr(row, name) for row in rows] for name in rows[0]._fields}
             connection.execute(_PUT, {"store": store_id, **columns})
         taken += len(rows)
         now = now._replace(size=now.size + sum(row.size for row in rows))
-    _go_on(connection, store_id, now._replace(state=feed.after(page, now.state, taken)))
+    _go_on(connection, store_id, now._replace(state=feed.after(page, now.state, taken, languages)))
 
 
 def empty(connection: Connection, store_id: int) -> None:

@@ -151,8 +151,7 @@ class PostgresMatches:
         self._counts = counts
         self._query = query
         self._seqs = None if seqs is None else sorted(seqs)
-        phrases = dict.fromkeys((*query.required, *query.optional, *query.excluded))
-        self._asked = {phrase: asked_of(phrase, f"p{i}") for i, phrase in enumerate(phrases)}
+        self._asked: dict[Phrase, PhraseQuery] = {}
         self._stages: list[rank.Stage] | None = None
         self._worth: dict[Phrase, float] = {}
 
@@ -174,8 +173,10 @@ class PostgresMatches:
 
     def _planned(self, connection: Connection, come: IndexProgress) -> list[rank.Stage]:
         if self._stages is None:
-            query, grains = self._query, come.state.grains
-            wanted = (*query.required, *query.optional)
+            query, grains = self._query.with_stems(come.state.languages), come.state.grains
+            phrases = dict.fromkeys((*query.required, *query.optional, *query.excluded))
+            self._asked = {phrase: asked_of(phrase, f"p{i}") for i, phrase in enumerate(phrases)}
+            wanted = [p for p in (*query.required, *query.optional) if p not in query.stop]
             count = partial(
                 _counted,
                 connection=connection,
@@ -204,14 +205,14 @@ class PostgresMatches:
         among = ""
         if self._seqs is not None:
             among, given["seqs"] = " AND w.seq = ANY (%(seqs)s::bigint[])", self._seqs
-        if stage.weighed:
+        if stage.weight is None:
             given["asked"] = narrowed(source.store_id, query, self._asked)
             given["average"] = max(come.size, 1) / max(come.state.grains, 1)
             text = self._weighed(query, given, among)
         else:
             has = {phrase: one.has for phrase, one in self._asked.items()}
             text = (
-                f"SELECT w.seq, 0.0::float8 FROM {WORDS} w "
+                f"SELECT w.seq, {stage.weight}::float8 FROM {WORDS} w "
                 f"WHERE w.store_id = %(store)s::bigint{among} "
                 f"AND {_matches(query, has)} ORDER BY w.seq DESC"
             )
@@ -435,7 +436,7 @@ class PostgresTextIndex(TextIndex):
         wanted = {
             row.seq: row
             for some in feed.rows_of(page)
-            for row in (row_of(self._store_id, one) for one in some)
+            for row in (row_of(self._store_id, one) for one in some.rows)
             if row.seq <= last
         }
         span = (self._store_id, after, last)
@@ -453,7 +454,7 @@ class PostgresTextIndex(TextIndex):
         if blob is None and self._readonly:
             return False  # a writer removes the row
         page = FeedPage(False, [] if blob is None else [(seq, blob)], [], seq)
-        wanted = [row_of(self._store_id, one) for some in feed.rows_of(page) for one in some]
+        wanted = [row_of(self._store_id, one) for some in feed.rows_of(page) for one in some.rows]
         span = (self._store_id, seq - 1, seq)
         rows = self._sessions.read(lambda one: one.execute(_STORED, span).fetchall())
         return rows != wanted

@@ -282,7 +282,13 @@ def _removals(engine: Dialect, partitions: int) -> Iterator[str]:
     yield from keyed_table(REMOVALS, partitions if engine.parts else 0, engine.policies)
 
 
-_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named, _removals)
+def _stems(engine: Dialect, partitions: int) -> Iterator[str]:
+    """Say by which rules an index of words was made; an older one is made again."""
+    for name in ("languages", "rules"):
+        yield f"ALTER TABLE {TEXTS} ADD COLUMN {name} bigint NOT NULL DEFAULT 0"
+
+
+_STEPS: tuple[Step, ...] = (_first, _texts, _unsampled, _named, _removals, _stems)
 """The statements of version 1, 2 and so on."""
 
 VERSION = len(_STEPS)
