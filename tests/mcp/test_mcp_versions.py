@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
+import omsgrain as og
 from omsgrain.mcp.tools import TOOLS
+from support.http_process import Served
+from support.http_server import ALL
 from support.mcp_agents import OTHER_SDK, parameters
 from support.paths import ROOT
+from support.tokens import add_token
 
 pytestmark = pytest.mark.services
 #: The oldest version that is supported, with a pydantic of its time, and the newest one of 1.x.
@@ -32,7 +36,8 @@ def packages(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 def test_the_server_passes_the_same_tests(packages: Path) -> None:
     """A client of 2.x, and a server of 1.x."""
-    tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/mcp"]
+    tests = [sys.executable, "-m", "pytest", "-q", "-n", "2", "tests/mcp"]
+    tests.append("tests/server/test_http_mcp.py")
     environment = os.environ | {OTHER_SDK: str(packages)}
     done = subprocess.run(tests, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
@@ -40,9 +45,22 @@ def test_the_server_passes_the_same_tests(packages: Path) -> None:
 
 def test_a_client_of_1_x_and_a_server_of_2_x(packages: Path, tmp_path: Path) -> None:
     how = parameters(tmp_path / "m.omsg", "--create")
+    check(packages, how.command, *how.args)
+
+
+def test_a_client_of_1_x_over_http(packages: Path, tmp_path: Path) -> None:
+    path = tmp_path / "m.omsg"
+    og.open(path).close()
+    token = add_token(path, "ada", "urn:omsgrain:ada", ALL)
+    with Served(path) as served:
+        check(packages, f"{served.url}/mcp", token)
+
+
+def check(packages: Path, *where: str) -> None:
+    """Let a client of 1.x talk to a server, and see that it got the right answers."""
     program = ROOT / "tests" / "support" / "mcp_client_1.py"
     done = subprocess.run(
-        [sys.executable, str(program), how.command, *how.args],
+        [sys.executable, str(program), *where],
         env=os.environ | {"PYTHONPATH": str(packages)},
         capture_output=True,
         text=True,

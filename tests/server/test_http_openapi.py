@@ -142,6 +142,7 @@ def test_good_answers_are_described(served: Site, token: str) -> None:
         ("GET", "/v1/changes", {}),
         ("POST", "/v1/verify", {"json": {"address": address}}),
         ("POST", "/v1/verify", {"content": bundle(chunk(1)), "headers": typed}),
+        ("POST", "/mcp", {"json": {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}}),
         ("DELETE", f"/v1/grains/{address}", {}),
         ("DELETE", "/v1/brain", {}),
         ("GET", "/healthz", {}),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from ipaddress import ip_address
 from pathlib import Path
@@ -26,8 +27,10 @@ class Served(Command):
         url: where it listens.
     """
 
-    def __init__(self, path: Path | str, *options: object) -> None:
-        super().__init__("serve", path, "--port", "0", "--json", *options)
+    def __init__(
+        self, path: Path | str, *options: object, env: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__("serve", path, "--port", "0", "--json", *options, env=env)
         assert self.child.stdout is not None
         line = self.child.stdout.readline()
         assert line, self._read()

@@ -162,6 +162,15 @@ PARAMETERS = [
 REQUESTS = [
     got("no such path", "/v2/brain", 404, "not_found"),
     Row("no such method", "PUT", EXPORT, 405, "method_not_allowed"),
+    Row(
+        "a page in a browser",
+        "POST",
+        "/mcp",
+        403,
+        "other_origin",
+        body=b"{}",
+        headers={"content-type": "application/json", "origin": "https://page.example"},
+    ),
     got("no such grain", NOTHING, 404, "not_found"),
     got("no address", "/v1/grains/zzz", 422, "invalid_grain"),
     got("no signer", "/.well-known/aimem-pubkey", 404, "not_found", None),

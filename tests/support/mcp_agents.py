@@ -6,15 +6,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
+import httpx2
 from anyio.from_thread import start_blocking_portal
 from mcp import Client, MCPError, StdioServerParameters, stdio_client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.types import CallToolResult, TextContent, TextResourceContents
 
 import omsgrain as og
@@ -99,14 +101,36 @@ def agent(path: Path, *options: object, user: str = ADA) -> Iterator[Agent]:
 @contextmanager
 def started(how: StdioServerParameters) -> Iterator[Agent]:
     """Start a server, and a client of it."""
+    with TemporaryFile("w+") as log, connected(stdio_client(how, errlog=log), log) as one:
+        yield one
+
+
+@contextmanager
+def connected(transport: Any, log: Any = None, mode: Any = "auto") -> Iterator[Agent]:
+    """Make a client of a server that runs."""
     with ExitStack() as stack:
-        log = stack.enter_context(TemporaryFile("w+"))
         portal = stack.enter_context(start_blocking_portal())
-        server = stdio_client(how, errlog=log)
         client = stack.enter_context(
-            portal.wrap_async_context_manager(Client(server, mode="auto"))
+            portal.wrap_async_context_manager(Client(transport, mode=mode))
         )
         yield Agent(client, portal.call, log)
+
+
+@contextmanager
+def over_http(url: str, token: str, mode: Any = "auto") -> Iterator[Agent]:
+    """Make a client of ``omsgrain serve``."""
+    headers = {"authorization": f"Bearer {token}"}
+
+    @asynccontextmanager
+    async def transport() -> AsyncIterator[Any]:
+        async with (
+            httpx2.AsyncClient(headers=headers, timeout=30) as http,
+            streamable_http_client(f"{url}/mcp", http_client=http) as streams,
+        ):
+            yield streams
+
+    with connected(transport(), mode=mode) as one:
+        yield one
 
 
 def parameters(path: Path | str, *options: object, user: str = ADA) -> StdioServerParameters:
@@ -126,6 +150,11 @@ def environment() -> dict[str, str]:
     if (other := os.environ.get(OTHER_SDK)) is not None:
         found["PYTHONPATH"] = os.pathsep.join(filter(None, (other, found.get("PYTHONPATH"))))
     return found
+
+
+def server_environment() -> dict[str, str]:
+    """The same for ``omsgrain serve``."""
+    return {**os.environ, **environment()}
 
 
 def text_of(answer: CallToolResult) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from tempfile import TemporaryFile
 from textwrap import dedent
 from types import TracebackType
@@ -49,13 +50,19 @@ class Command:
     Args:
         arguments: of it.
         said: a file for what it writes to stderr: a pipe that nobody reads would fill up.
+        env: its environment; by default that of the test.
 
     Attributes:
         code: what it ended with.
         log: what it wrote to stderr, when it has ended.
     """
 
-    def __init__(self, *arguments: object, said: IO[str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: object,
+        said: IO[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._said = TemporaryFile("w+") if said is None else said
         self._from = self._said.tell()
         self.child = subprocess.Popen(
@@ -63,6 +70,7 @@ class Command:
             stdout=subprocess.PIPE,
             stderr=self._said,
             text=True,
+            env=env,
         )
         self.code: int | None = None
         self.log = ""

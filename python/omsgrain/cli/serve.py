@@ -115,6 +115,14 @@ A token for a client:
     metavar="N",
     help="Server processes, 1 to 64: for stores in a database, or mostly reads.",
 )
+@click.option(
+    "--origin",
+    "origins",
+    multiple=True,
+    metavar="ORIGIN",
+    help="A web page's origin that may use /mcp, such as https://chat.example; by default none. "
+    "Repeatable.",
+)
 @log_format_option
 @click.option("--metrics", is_flag=True, help="Serve figures for Prometheus at /metrics, openly.")
 @click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
@@ -145,6 +153,7 @@ def serve(
     timeout: float,
     grace: float,
     workers: int,
+    origins: tuple[str, ...],
     log_format: Any,
     metrics: bool,
     log_tokens: bool,
@@ -154,6 +163,7 @@ def serve(
     """Serve STORE over HTTP, until SIGTERM or Ctrl-C.
 
     It imports and exports AIMEM bundles, reads and writes grains, and syncs with other stores.
+    Agents use it over MCP at /mcp, with the extra 'mcp'.
     Create access tokens with `omsgrain token`. The server prints its URL once it listens. On
     addresses other than this machine's own it requires TLS, its own or that of a proxy.
     """
@@ -186,6 +196,7 @@ def serve(
         timeout=timeout,
         log_tokens=log_tokens,
         counts=RequestCounts((one.path for one in ROUTES), workers) if metrics else None,
+        origins=origins,
     )
 
     def ready(url: str) -> None:

@@ -185,7 +185,7 @@ _IMPORT_2: Final = (
     ),
     ToolArgument(
         "merge_strategy",
-        says="What to do if a memory exists already.",
+        says="The rule for memories that exist already.",
         choices=_MERGE,
         default=_MERGE[0],
     ),

@@ -46,6 +46,7 @@ RULES: Final[dict[str, ServerRule]] = {
     "invalid_token": ServerRule(401, "the token is unknown, expired or revoked"),
     "missing_scope": ServerRule(403, "the token lacks the scope"),
     "other_tenant": ServerRule(403, "the grain does not belong to the tenant of the token"),
+    "other_origin": ServerRule(403, "pages of this origin may not use MCP here"),
     "not_let": ServerRule(403, "the token does not allow this sync"),
     "not_found": ServerRule(404, "not found"),
     "method_not_allowed": ServerRule(405, "the resource does not have this method"),

@@ -92,7 +92,7 @@ def _serve(
     ready: Callable[[], None],
     bound: socket.socket,
 ) -> None:
-    service = HttpService(stores, options)
+    service = HttpService(stores, options, log)
     try:
         config = uvicorn.Config(
             application(service, log),

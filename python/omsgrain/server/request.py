@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from email.policy import HTTP
@@ -84,10 +84,11 @@ class RequestContext:
 
     @property
     def actor(self) -> str:
-        return f"token:{self._who}"
+        return f"token:{self.name}"
 
     @property
-    def _who(self) -> str:
+    def name(self) -> str:
+        """The name of the client's token."""
         assert self.token is not None, "the route requires a token"
         return self.token.name
 
@@ -95,7 +96,7 @@ class RequestContext:
         """Receive the body; the file is at its beginning."""
         service = self.service
         check_length(self.headers, limit)  # before it waits for a place
-        async with service.uploads.inside(self._who):
+        async with service.uploads.inside(self.name):
             return await receive_body(
                 self.receive, self.headers, limit, service.options, service.quick
             )
@@ -117,7 +118,11 @@ class RequestContext:
             async with self.working(large=large) as flag:
                 return await self.service.step(flag, partial(function, flag))
 
-        working = asyncio.ensure_future(work())
+        return await self.until_gone(work())
+
+    async def until_gone(self, work: Coroutine[Any, Any, Response]) -> Response:
+        """Wait for a response; cancel the work if the client disconnects."""
+        working = asyncio.ensure_future(work)
         watching = asyncio.ensure_future(is_gone(self.receive))
         try:
             await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +137,7 @@ class RequestContext:
 
     def working(self, *, large: bool = False) -> AbstractAsyncContextManager[Flag]:
         """Wait for a place, and keep it for the block."""
-        return self.service.working(self._who, large=large)
+        return self.service.working(self.name, large=large)
 
 
 Handler = Callable[[RequestContext], Awaitable[Response]]

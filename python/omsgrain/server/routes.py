@@ -16,7 +16,7 @@ from omsgrain.formats.aimem.check import RULES as AIMEM
 from omsgrain.formats.aimem.signature import HEADER
 from omsgrain.query.filters import FILTERS, FilterKind
 from omsgrain.registry import TYPES
-from omsgrain.server import bundles, export, grains, sync
+from omsgrain.server import bundles, export, grains, mcp, sync
 from omsgrain.server.errors import MEDIA, RULES, HttpRefusal
 from omsgrain.server.metrics import MEDIA_TYPE as METRICS
 from omsgrain.server.metrics import store_figures, text_of
@@ -52,6 +52,7 @@ class Route:
     # rules that it can break, beside those of all routes
     refuses: tuple[str, ...] = field(default=())
     bundle: bool = False  # whether the body is a bundle, which has more rules
+    rpc: bool = False  # whether the body is JSON-RPC, which has errors of its own
 
 
 _SCOPES: Final = ("FULL", "DNA_ONLY", "SINCE")
@@ -207,6 +208,11 @@ ROUTES: Final[tuple[Route, ...]] = (
         ("export",), _CHANGES, shape="Changes",
     ),
     Route(
+        "POST", "/mcp", mcp.message, "Answer a message of MCP, the protocol of agents.",
+        ("import", "export", "admin"), bodies=(JSON,), shape="Message",
+        refuses=(*_BODY, "other_origin", "not_found"), rpc=True,
+    ),
+    Route(
         "POST", "/v1/sync/greet", sync.handler("greet"),
         "Introduce two stores: ids, positions and rights.",
         ("sync:read", "sync:write"), **_MESSAGE,
@@ -255,6 +261,8 @@ _ALL = (
     "unknown_parameter", "internal", "store_unavailable", "invalid_request", "headers_too_large",
 )  # fmt: skip
 _TOKEN = ("missing_token", "missing_scope", "too_many_requests")
+_RPC: Final = (400, 404, 406)
+"""The statuses of errors of JSON-RPC, and of a client that accepts no JSON."""
 
 
 def statuses(route: Route) -> list[int]:
@@ -263,7 +271,7 @@ def statuses(route: Route) -> list[int]:
     found = {(RULES.get(rule) or AIMEM[rule]).status for rule in rules}
     if route.bundle:
         found |= {rule.status for rule in AIMEM.values()}
-    return sorted(found)
+    return sorted(found | set(_RPC if route.rpc else ()))
 
 
 _TEXT: Final = {"type": "string"}
@@ -331,6 +339,7 @@ _SHAPES: Final[dict[str, Any]] = {
         ),
         next=_COUNT, more={"type": "boolean"},
     ),
+    "Message": _object("jsonrpc", jsonrpc={"const": "2.0"}),
     "Health": _object("status", status={"const": "ok"}),
 }  # fmt: skip
 _GRAINS: Final = {
@@ -341,6 +350,7 @@ _GRAINS: Final = {
 }
 _OWN: Final[dict[tuple[str, str], Any]] = {
     ("/v1/grains", JSON): _GRAINS,
+    ("/mcp", JSON): {"$ref": "#/components/schemas/Message"},
     ("/v1/verify", JSON): _object("address", address=_ADDRESS) | {"additionalProperties": False},
     ("/v1/verify", BUNDLE): {},  # of any type: the response lists the problems
 }
@@ -374,16 +384,19 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route) -> dict[str, Any]:
-    problem = {"schema": {"$ref": "#/components/schemas/Problem"}}
+    refused: dict[str, Any] = {MEDIA: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    refused |= _content(route) if route.rpc else {}
+    empty = {"202": {"description": "A notification was taken."}} if route.rpc else {}
     found: dict[str, Any] = {
         "operationId": route.handler.__name__.strip("_"),
         "summary": route.says,
         "responses": {
             "200": {"description": route.says, "content": _content(route)},
             **{
-                str(status): {"description": "Refused", "content": {MEDIA: problem}}
+                str(status): {"description": "Refused", "content": refused}
                 for status in statuses(route)
             },
+            **empty,
         },
     }
     parameters = [_parameter(one) for one in route.parameters]

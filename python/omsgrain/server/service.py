@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import omsgrain as og
@@ -19,6 +19,7 @@ from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.formats.json_text import VALUES
 from omsgrain.memory.removal import erasures
 from omsgrain.server.errors import HttpRefusal
+from omsgrain.server.log import Log
 from omsgrain.storage.base import Writer
 from omsgrain.storage.tokens import Scope, Token, Tokens
 from omsgrain.store.context import context_of
@@ -74,6 +75,7 @@ class ServerOptions:
     scanned: int = 2_000  # the most changes that one request for changes examines
     log_tokens: bool = False  # write the names of tokens to the access log
     counts: RequestCounts | None = None  # serve them at /metrics; None: there is no /metrics
+    origins: tuple[str, ...] = ()  # the origins of pages in a browser that may use MCP
 
 
 def check_producer(producer: str) -> None:
@@ -290,7 +292,7 @@ class Flag:
 
 
 class HttpService:
-    def __init__(self, stores: Stores, options: ServerOptions) -> None:
+    def __init__(self, stores: Stores, options: ServerOptions, log: Log | None = None) -> None:
         self.stores = stores
         self.tokens: Tokens = stores.tokens
         self.options = options
@@ -299,11 +301,20 @@ class HttpService:
         self.large = FairSemaphore(options.at_large, *queue)
         self.uploads = FairSemaphore(options.uploads, *queue)
         self.peers = Peers(stores.peer, options.retry_after)
+        self.log = log or Log()
         self._threads = ThreadPoolExecutor(options.at_work, "work")
         self._quick = ThreadPoolExecutor(_QUICK, "quick")
         self._flags: set[Flag] = set()
         self._answers: set[asyncio.Task[Any]] = set()
         self._stopping = self._cut = False
+
+    @cached_property
+    def mcp_server(self) -> Any:
+        """The server of the SDK of MCP, which is loaded at the first use."""
+        from omsgrain.mcp import methods, sdk
+
+        sdk.mute_logs()
+        return methods.application(self.log)
 
     async def quick(self, function: Callable[[], T]) -> T:
         """Run short work in a thread, such as a lookup or a write to a file."""
