@@ -33,6 +33,7 @@ from omsgrain.formats.source import NAMES
 from omsgrain.formats.table import sniff_file
 from omsgrain.policy.presets import Preset, explain
 from omsgrain.policy.rule_files import read_rules
+from support.foreign_files import FILES
 from support.mif1_documents import EXAMPLES as MIF1
 from support.mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 
@@ -195,6 +196,28 @@ def _rules(room: Path) -> Iterator[Run]:
     yield run
 
 
+def _foreign(name: str) -> Callable[[Path], Any]:
+    """A file of another system: what is read of it is a good document of MIF 2.0."""
+
+    @contextmanager
+    def opened(room: Path) -> Iterator[Run]:
+        path = room / "file"
+
+        def run(data: bytes) -> None:
+            path.write_bytes(data)
+            found = formats.FORMATS[name].load_file(path, user_id="ada")
+            written = formats.dump(found, format="mif2").data
+            assert not formats.load(written, user_id="ada").problems
+
+        yield run
+
+    return opened
+
+
+def _files_of(name: str) -> Callable[[], list[bytes]]:
+    return lambda: [path.read_bytes() for of, path in FILES if of == name]
+
+
 def with_checksum(data: bytes) -> bytes:
     """A bundle with the checksum of its current content."""
     try:
@@ -252,6 +275,9 @@ TARGETS = {
         "json",
     ),
     "any document": Target(_any, _every, "lines"),
+    "mcp-memory": Target(_foreign("mcp-memory"), _files_of("mcp-memory"), "lines"),
+    "mem0": Target(_foreign("mem0"), _files_of("mem0"), "json"),
+    "langgraph": Target(_foreign("langgraph"), _files_of("langgraph")),
     "ontology": Target(_ontology, seeds.ontologies, "lines"),
     "rules": Target(
         _rules, lambda: [path.read_bytes() for path in sorted(_RULES.glob("*.toml"))], "lines"

@@ -16,6 +16,8 @@ from omsgrain.interchange.parse import Trusted, read_document
 DATA: Final = Path(__file__).parents[1] / "formats" / "foreign" / "data"
 USER: Final = "ada"
 FILES: Final = [
+    ("claude-memory", DATA / "memories"),
+    ("langgraph", DATA / "langgraph.sqlite"),
     ("mcp-memory", DATA / "memory.jsonl"),
     ("mem0", DATA / "mem0.json"),
 ]

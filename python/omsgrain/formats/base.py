@@ -137,9 +137,9 @@ class Format(ABC):
     def load(self, *args: Any, **options: Any) -> Import:
         """Make grains of a document."""
 
-    def load_file(self, path: Path, **options: Any) -> Import:
+    def load_file(self, path: Path, *args: Any, **options: Any) -> Import:
         """Make grains of the document in a file."""
-        return self.load(self.read_bytes(path), **options)
+        return self.load(self.read_bytes(path), *args, **options)
 
     def sniff_directory(self, root: Path) -> bool:
         """Whether the files of a directory say that it is of this format."""
@@ -149,7 +149,7 @@ class Format(ABC):
         """The files of a directory that `load_directory` reads."""
         return iter(())
 
-    def load_directory(self, root: Path, **options: Any) -> Import:
+    def load_directory(self, root: Path, *args: Any, **options: Any) -> Import:
         says = f"a directory is no document of {self.title}"
         raise SchemaError(says, field="/format", found=self.name)
 
@@ -218,6 +218,10 @@ class Format(ABC):
     @abstractmethod
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
         """Find all defects of the document in a file; its signature is not verified."""
+
+    def check_directory(self, root: Path) -> DocumentFindings:
+        """Find all defects of the documents in a directory."""
+        raise UnsupportedError(f"a directory of {self.title} is checked file by file")
 
     # -- documents that are made of grains of any format ------------------------------------------
 

@@ -22,6 +22,8 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.base import HEAD, Format, Said
 from omsgrain.formats.document import Dump, Import, Loss, Vector
+from omsgrain.formats.foreign.claude_memory import CLAUDE_MEMORY
+from omsgrain.formats.foreign.langgraph import LANGGRAPH
 from omsgrain.formats.foreign.mcp_memory import MCP_MEMORY
 from omsgrain.formats.foreign.mem0 import MEM0
 from omsgrain.formats.mif import Mif
@@ -35,7 +37,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 FORMATS: Final[dict[str, Format]] = {
-    one.name: one for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0)
+    one.name: one
+    for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0, CLAUDE_MEMORY, LANGGRAPH)
 }
 """The formats by their names."""
 VERSIONS: Final[dict[str, Mif]] = {
@@ -46,7 +49,7 @@ DOCUMENTS: Final = {
     name: one for name, one in FORMATS.items() if name in VERSIONS or one.translated
 }
 """The formats whose records are imported one by one: the versions of MIF, and other systems'."""
-OF_DIRECTORIES: Final = next(one for one in FORMATS.values() if one.reads_directories)
+OF_DIRECTORIES: Final = next(one for one in VERSIONS.values() if one.reads_directories)
 """The format of a directory whose files do not say another one."""
 CONTAINER: Final = "mg"
 """The name of .mg files, which hold grains as they are."""

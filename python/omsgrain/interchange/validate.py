@@ -25,8 +25,8 @@ from omsgrain.formats.mif_ld.document import SUFFIXES
 from omsgrain.formats.mif_ld.records import LIMITS, Kind, Shape
 from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
 from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
-from omsgrain.formats.table import CONTAINER, FORMATS, sniff_file
-from omsgrain.interchange.verify import VerifyOptions, verify_file
+from omsgrain.formats.table import CONTAINER, FORMATS, sniff_directory, sniff_file
+from omsgrain.interchange.verify import VerifyOptions, verify_directory, verify_file
 
 FORMAT: Final = "mif-ld"
 _Place = tuple[str, int | None]
@@ -89,7 +89,7 @@ class _ValidateOptions(NamedTuple):
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
     """The files to validate: those that are named, and of a directory those of memories in it."""
     for path in paths:
-        if not path.is_dir():
+        if not path.is_dir() or FORMATS[sniff_directory(path)].translated:
             yield path
             continue
         found = [one for one in files_in(path) if one.name.lower().endswith(SUFFIXES)
@@ -149,6 +149,8 @@ def _is_judged(format: str | None) -> bool:
 
 
 def _format_of(file: Path) -> str | None:
+    if file.is_dir():
+        return sniff_directory(file)
     with suppress(UnsupportedError):
         return sniff_file(file)
     return None
@@ -156,7 +158,7 @@ def _format_of(file: Path) -> str | None:
 
 def _verified(file: Path, format: str) -> FileFindings:
     """Judge a document of another format as ``verify`` does."""
-    found = verify_file(file, VerifyOptions())
+    found = (verify_directory if file.is_dir() else verify_file)(file, VerifyOptions())
     errors = [_problem(failure.error) for failure in found.failures]
     warnings = tuple(one for document in found.documents for one in document.warnings)
     totals = [document.total for document in found.documents]

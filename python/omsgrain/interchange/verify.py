@@ -19,7 +19,7 @@ from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, missing
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.problems import DocumentError, DocumentFindings
-from omsgrain.formats.table import CONTAINER, FORMATS, sniffed
+from omsgrain.formats.table import CONTAINER, FORMATS, sniff_directory, sniffed
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange import signed_files
 from omsgrain.interchange.ingest import one_grain, read_blob
@@ -107,6 +107,8 @@ def verify_directory(path: Path, options: VerifyOptions) -> Verified:
                 whole.add(verify_file(file, options, address[1] if address else None))
         except OmsError as error:
             whole.failures.append(Failure(str(file), error))
+    if not found and (known := FORMATS[sniff_directory(path)]).translated:
+        return _documents(known.check_directory(path))
     if not found:
         raise NotFoundError("neither a store nor blobs in the directory", expected="*.mg")
     return whole
@@ -183,9 +185,7 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
         return _envelopes(file, address, options)
     what = None if address is not None else sniffed(file)
     if what is not None and what != CONTAINER:
-        checked = FORMATS[what].check_file(file, options.passphrase)
-        failures = [Failure(checked.name, error) for error in checked.errors]
-        return Verified(0 if failures else 1, failures, [], [checked])
+        return _documents(FORMATS[what].check_file(file, options.passphrase))
     try:
         if address is None and signed_files.is_statement(head):
             with file.open("rb") as stream:
@@ -196,6 +196,11 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
     except OmsError as error:
         return Verified(0, [Failure(str(file), error)])
     return Verified(1, [])
+
+
+def _documents(checked: DocumentFindings) -> Verified:
+    failures = [Failure(checked.name, error) for error in checked.errors]
+    return Verified(0 if failures else 1, failures, [], [checked])
 
 
 def _envelopes(file: Path, address: str | None, options: VerifyOptions) -> Verified:

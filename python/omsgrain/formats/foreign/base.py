@@ -10,7 +10,7 @@ name of the format. A value without any place is reported by its name.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -25,7 +25,7 @@ from omsgrain.formats.document import Added, Dump, Import, Loss
 from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif2.check import VERSION
 from omsgrain.formats.mif2.format import MIF2, of_dict
-from omsgrain.formats.problems import FIRSTS, DocumentError, DocumentFindings, Problem
+from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, DocumentFindings, Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
@@ -37,6 +37,9 @@ RULES: Final = {
     "missing_field": "a required field is missing",
     "no_text": "the record has no text",
     "too_many": "the file has too many records",
+    "not_text": "the file is not text in UTF-8",
+    "symlink": "a symbolic link is not followed",
+    "too_deep": "the directory is nested too deeply",
 }
 """Rules of all these formats; a record that breaks one is skipped and reported."""
 TIMELESS: Final = "time_missing"
@@ -134,8 +137,7 @@ class Translation:
             "content": content,
             "created_at": time_of(created_at) or EPOCH,
         }
-        changed = time_of(updated_at)
-        if changed is not None and changed != record["created_at"]:
+        if (changed := time_of(updated_at)) is not None:
             record["updated_at"] = changed
         if record["created_at"] == EPOCH:
             self._without_time += 1
@@ -265,19 +267,21 @@ class ForeignFormat(Format):
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
         self.refuse(passphrase=passphrase)
+        return self.checked(str(file), lambda: self.load_file(file))
+
+    def checked(self, name: str, load: Callable[[], Import]) -> DocumentFindings:
+        """The findings of a load: the records that it skipped, or why it failed."""
         try:
-            found = self.load_file(file)
+            found = load()
         except DocumentError as error:
-            return DocumentFindings(str(file), self.name, {}, error.problems, error.total)
+            return DocumentFindings(name, self.name, {}, error.problems, error.total)
         counts = {
-            name: sum(pointer.startswith(f"{array}/") for pointer in found.pointers)
-            for name, array in _ARRAYS.items()
+            kind: sum(pointer.startswith(f"{array}/") for pointer in found.pointers)
+            for kind, array in _ARRAYS.items()
         }
         warnings = (*found.warnings, *found.dropped)
         total = len(found.problems)
-        return DocumentFindings(
-            str(file), self.name, counts, found.problems[:1_000], total, warnings
-        )
+        return DocumentFindings(name, self.name, counts, found.problems[:MOST], total, warnings)
 
     def dump(self, *args: Any, **options: Any) -> Dump:
         raise self._only_read()
