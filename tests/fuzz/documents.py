@@ -277,6 +277,7 @@ TARGETS = {
     "any document": Target(_any, _every, "lines"),
     "mcp-memory": Target(_foreign("mcp-memory"), _files_of("mcp-memory"), "lines"),
     "mem0": Target(_foreign("mem0"), _files_of("mem0"), "json"),
+    "letta": Target(_foreign("letta"), _files_of("letta"), "json"),
     "langgraph": Target(_foreign("langgraph"), _files_of("langgraph")),
     "ontology": Target(_ontology, seeds.ontologies, "lines"),
     "rules": Target(

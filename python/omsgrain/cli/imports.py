@@ -166,8 +166,8 @@ def import_(
     those that the store refuses are reported; the others are imported.
 
     So does the memory of another system: memory.jsonl of MCP's memory server, an export of mem0, a
-    memory directory of Claude, or the SQLite file of LangGraph's store. The report names every
-    value that a store has no place for.
+    memory directory of Claude, the SQLite file of LangGraph's store, or an agent file of Letta.
+    The report names every value that a store has no place for.
 
     From a Parquet table the blobs are imported, each compared with its address.
 

@@ -24,6 +24,7 @@ from omsgrain.formats.base import HEAD, Format, Said
 from omsgrain.formats.document import Dump, Import, Loss, Vector
 from omsgrain.formats.foreign.claude_memory import CLAUDE_MEMORY
 from omsgrain.formats.foreign.langgraph import LANGGRAPH
+from omsgrain.formats.foreign.letta import LETTA
 from omsgrain.formats.foreign.mcp_memory import MCP_MEMORY
 from omsgrain.formats.foreign.mem0 import MEM0
 from omsgrain.formats.mif import Mif
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 FORMATS: Final[dict[str, Format]] = {
     one.name: one
-    for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0, CLAUDE_MEMORY, LANGGRAPH)
+    for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0, CLAUDE_MEMORY, LANGGRAPH, LETTA)
 }
 """The formats by their names."""
 VERSIONS: Final[dict[str, Mif]] = {
