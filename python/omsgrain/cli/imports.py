@@ -165,9 +165,9 @@ def import_(
     do memories of MIF in JSON-LD, in a file or in the files of a directory. Invalid records and
     those that the store refuses are reported; the others are imported.
 
-    So does the memory of another system: memory.jsonl of MCP's memory server, an export of mem0, a
-    memory directory of Claude, the SQLite file of LangGraph's store, or an agent file of Letta.
-    The report names every value that a store has no place for.
+    So does the memory of another system: memory.jsonl of MCP's memory server, an export of mem0,
+    or an agent file of Letta. FILE can also be a memory directory of Claude, or the SQLite file of
+    LangGraph's store. The report names every value that a store has no place for.
 
     From a Parquet table the blobs are imported, each compared with its address.
 
