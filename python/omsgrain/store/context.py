@@ -231,6 +231,9 @@ class Context:
         try:
             self.storage.write(partial(write_reads, self._reads))
             done = True
+            if self._latest is not None:
+                with self.inner.read():  # row S4-many: so that the next read finds it ready
+                    pass
         except StoreError:
             pass  # a failed count must not fail the read
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from contextlib import ExitStack
-from dataclasses import replace
 from functools import cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,15 +14,13 @@ from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_fo
 from omsgrain.formats.source import STATE
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.filters import conditions
-from omsgrain.query.query import Hit, Page
+from omsgrain.query.query import Hit, Incomplete, Page
 from omsgrain.query.walk import (
     Walk,
     holds,
     is_opened,
-    lists_beside,
     living,
     state_holds,
-    there,
 )
 from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import SEALED, SEQUENCE
@@ -78,7 +75,7 @@ def search(
     with ExitStack() as stack:
         # One snapshot only: a second one could deadlock with a writer that waits for the first.
         readers: list[Reader] = []
-        accept = None if few is not None else _accept(indexes, asked, stack, readers, wait)
+        accept = None if few is not None else _accept(indexes, asked, stack, readers)
         lists: list[Sequence[tuple[int, float]]] = []
         complete, behind = True, 0
         if query is not None:
@@ -107,11 +104,12 @@ def search(
                 own=indexes.vectors and indexes.vectors(),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
-        page = replace(_page(reader, lists, query, limit, most_bytes, asked.names), behind=behind)
-    if page.incomplete is None and not complete:
-        page = replace(page, incomplete="refused")
-    context.count_reads([hit.address for hit in page.results])
-    return page
+        hits, cut = _hits(reader, lists, query, limit, most_bytes, asked.names)
+    incomplete: Incomplete | None = "bytes" if cut else None
+    if incomplete is None and not complete:
+        incomplete = "refused"
+    context.count_reads([hit.address for hit in hits])
+    return Page(hits, None, None, None, incomplete, behind)
 
 
 class _Indexes(NamedTuple):
@@ -190,56 +188,48 @@ def _few(context: Context, asked: Conditions, limit: int) -> Set[int] | None:
 
 
 def _accept(
-    indexes: _Indexes, asked: Conditions, stack: ExitStack, readers: list[Reader], current: bool
+    indexes: _Indexes, asked: Conditions, stack: ExitStack, readers: list[Reader]
 ) -> Callable[[int], bool]:
     """Return a test of one grain, which keeps the snapshot of its first call.
 
-    If the index is not current, it still has grains that were removed.
+    An index that is not current still has grains that were removed.
     """
     more = asked.bounded or asked.prefix or asked.tested
     plain = not (asked.equal or more)
     whose = None if more or asked.equal.keys() != {"user_id"} else asked.equal["user_id"]
-    hides: list[bool] = []
 
     def accept(seq: int) -> bool:
         if not readers:
             readers.append(stack.enter_context(indexes.read()))
         reader = readers[0]
-        if not hides:
-            hides.append(bool(there(reader, lists_beside(asked), asked.which)))
-        if plain and not hides[0]:
-            there_is = current or reader.blob_at(seq) is not None
-            return there_is and state_holds(reader, seq, asked)
-        if whose is not None and _owns(reader, seq, whose, indexes.key):
-            return state_holds(reader, seq, asked)
+        if plain or whose is not None:  # rows S6 and M2-embedder: without decoding it
+            blob = reader.blob_at(seq)
+            if blob is None:
+                return False
+            if blob[2] != STATE and (plain or _owns(reader, seq, blob, whose, indexes.key)):
+                return state_holds(reader, seq, asked)
         grain = reader.grain(seq)
         return grain is not None and holds(reader, seq, grain, asked)
 
     return cache(accept)  # words and vectors find the same grains
 
 
-def _owns(reader: Reader, seq: int, user_id: str, key: bytes | None) -> bool:
-    """Whether a grain is a user's, and no bookkeeping; if it is not sure, False.
-
-    Benchmark row M2-embedder: it is not decoded.
-    """
-    blob = reader.blob_at(seq)
-    if blob is None or blob[2] == STATE:
-        return False
+def _owns(reader: Reader, seq: int, blob: bytes, user_id: str | None, key: bytes | None) -> bool:
+    """Whether a grain is a user's; False also if only the decoded grain can tell."""
     if blob[1] & ENCRYPTED_BIT:
         return key is not None and reader.row(SEALED, SEQUENCE.pack(seq)) == key
     return _core.user_ids([blob]) == [user_id]
 
 
-def _page(
+def _hits(
     reader: Reader,
     lists: list[Sequence[tuple[int, float]]],
     query: Query | None,
     limit: int,
     most_bytes: int | None,
     names: tuple[str, ...],
-) -> Page:
-    """Read the best grains of the lists into a page."""
+) -> tuple[list[Hit], bool]:
+    """Read the best grains of the lists, and tell whether there were too many bytes."""
     from omsgrain.search.rank import fuse
     from omsgrain.search.snippet import show
 
@@ -261,7 +251,7 @@ def _page(
         snippet = None if shown is None or shown.snippet is None else shown.snippet.marked()
         hits.append(Hit(grain, score, fields, grain.address, snippet))
         size += len(grain.blob)
-    return Page(hits, None, None, None, "bytes" if incomplete else None, 0)
+    return hits, incomplete
 
 
 def _place(reader: Reader, seq: int) -> bytes:
