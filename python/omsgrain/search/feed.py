@@ -234,7 +234,7 @@ def _rows(blobs: list[tuple[int, bytes]]) -> FeedRows:
 def columns(fields: Mapping[str, Any]) -> tuple[tuple[str, str, str], int]:
     """Return the texts of a grain for each of ``COLUMNS``, and the number of its language.
 
-    The words come first, as they stand, then their stems.
+    The words come first, as they are written, then their stems.
     """
     found: tuple[list[str], list[str], list[str]] = ([], [], [])
     for name, value in fields.items():

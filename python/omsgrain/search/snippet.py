@@ -81,7 +81,7 @@ def piece(text: str, fields: Mapping[str, Any], query: Query) -> Snippet:
 def _pattern(said: Sequence[str], query: Query) -> re.Pattern[str]:
     """Return a regular expression for the matches in a grain, by all its texts.
 
-    Its words with a wanted stem are added as they stand.
+    Its words with a wanted stem are added as they are written.
     """
     if not query.words:
         return query.pattern

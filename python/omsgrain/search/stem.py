@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stems of words, frequent words of languages, and a cheap guess of a text's language.
 
-The index has the words of a grain as they stand, and beside them their stems, each with a mark
-that no word has. So exact words, phrases and beginnings are found as without stems. A plain word
-of a query also asks for its stems, in each language that the index has.
+The index has each word of a grain as it is written, and beside the words their stems, each with a
+mark that no word has. So exact words, phrases and beginnings are found as without stems. A plain
+word of a query also asks for its stems, in each language that the index has.
 
 The script of a word tells the language, or, in Latin script, the frequent words and the letters of
 its text. A text without any of these is taken as English. A wrong guess loses little: a query is
