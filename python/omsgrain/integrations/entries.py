@@ -18,6 +18,7 @@ from omsgrain.errors import SchemaError, UnsupportedError
 if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.grain import Grain
+    from omsgrain.query.filters import Filters
 
 _RELATION: Final = "has_value"
 _FORGOTTEN: Final = "forgotten"
@@ -172,13 +173,12 @@ class Entries:
             if len(before) == 1 and at in (None, name) and _same(before[0]["object"], held):
                 return before[0].address
             latest = max((grain["created_at"] for grain in before), default=0)
-            fields = self._fields(name, held, latest)
-            if not before:
-                return self.store.put(fields, allow_erased=True)
-            newer = self.store.supersede(before[0].address, fields)
-            for grain in before[1:]:  # processes that wrote at the same time
-                self.store.supersede(grain.address, self.store.get(newer))
-            return newer
+            replaced: Filters = {
+                "subject": _subject(name if at is None else at),
+                "namespace": self.namespace,
+                "user_id": self.user,
+            }
+            return self.store.put(self._fields(name, held, latest), replaces=replaced)
 
     def set_many(self, values: Mapping[str, Any]) -> None:
         """Store several values. Those under new names are stored in one transaction."""
