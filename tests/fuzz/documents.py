@@ -33,7 +33,7 @@ from omsgrain.formats.source import NAMES
 from omsgrain.formats.table import sniff_file
 from omsgrain.policy.presets import Preset, explain
 from omsgrain.policy.rule_files import read_rules
-from support.foreign_files import FILES
+from support.foreign_files import DATA, FILES
 from support.mif1_documents import EXAMPLES as MIF1
 from support.mif_ld_examples import CORPUS, FULL, ONTOLOGY, REINFORCED
 
@@ -278,6 +278,7 @@ TARGETS = {
     "mcp-memory": Target(_foreign("mcp-memory"), _files_of("mcp-memory"), "lines"),
     "mem0": Target(_foreign("mem0"), _files_of("mem0"), "json"),
     "letta": Target(_foreign("letta"), _files_of("letta"), "json"),
+    "areev": Target(_foreign("areev"), lambda: [(DATA / "areev.mgb").read_bytes()]),
     "langgraph": Target(_foreign("langgraph"), _files_of("langgraph")),
     "ontology": Target(_ontology, seeds.ontologies, "lines"),
     "rules": Target(

@@ -171,6 +171,8 @@ def import_(
 
     From a Parquet table the blobs are imported, each compared with its address.
 
+    From a bundle of areev or dejadb the grains are imported as they are.
+
     Any other FILE is a .mg container; if it does not exist, its parts NAME-0001.mg and so on are
     imported. Every byte is verified before the first grain is stored. With --adapt, a grain in the
     dialect of another engine is stored as a conforming grain, which keeps the foreign blob.
@@ -195,6 +197,19 @@ def import_(
         refuse_given(DOCUMENTS, "adapt")
         document |= {"format": named, "dry_run": given["dry_run"], "allow_erased": allow_erased}
         return _import_document(store, file, trusted, actor, as_json, **document)
+    if named in FORMATS and FORMATS[named].holds_grains:
+        from omsgrain.interchange.grain_bundle import import_grains, read_bundle
+
+        refuse_given(CONTAINERS, *_BUNDLE, *document)
+        refuse_given(FORMATS[named].title, "adapt", "trust_state_from")
+        trusted.look(file)
+        bundle = read_bundle(file)
+        with _target(store, actor) as grains:
+            report = import_grains(grains, bundle, errors=errors, allow_erased=allow_erased)
+        if not as_json:
+            output.warn([one.to_dict() for one in bundle.dropped])
+        _tell_grains(report, as_json)
+        return _exit_code(report)
     if named in FORMATS:
         refuse_given(BUNDLES, "errors", "adapt", "trust_state_from", *document)
         given |= {"allow_erased": allow_erased}
@@ -219,6 +234,10 @@ def import_(
         with _target(store, actor) as grains:
             report = grains.import_mg(file, **how)
     _tell_grains(report, as_json)
+    return _exit_code(report)
+
+
+def _exit_code(report: ImportReport) -> int:
     refused = [one.error for one in report.errors[:1]] or [error for _, error in report.refused]
     return refused[0].exit_code if refused else 0
 

@@ -123,6 +123,8 @@ class Format(ABC):
     writes: ClassVar[bool] = True  # whether documents of it are written too
     # whether it is the format of another system, whose records become those of MIF 2.0
     translated: ClassVar[bool] = False
+    # whether its files hold grains as they are, so that no record is made of them
+    holds_grains: ClassVar[bool] = False
     vendors: ClassVar[bool] = False  # whether it has a place for members of other systems
     counters: ClassVar[bool] = False  # whether its envelope counts how often the records were read
     made_anew: ClassVar[frozenset[str]] = frozenset()  # members that every new document has

@@ -22,6 +22,7 @@ from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.base import HEAD, Format, Said
 from omsgrain.formats.document import Dump, Import, Loss, Vector
+from omsgrain.formats.foreign.areev import AREEV
 from omsgrain.formats.foreign.claude_memory import CLAUDE_MEMORY
 from omsgrain.formats.foreign.langgraph import LANGGRAPH
 from omsgrain.formats.foreign.letta import LETTA
@@ -39,7 +40,18 @@ if TYPE_CHECKING:
 
 FORMATS: Final[dict[str, Format]] = {
     one.name: one
-    for one in (AIMEM, MIF2, MIF1, MIF_LD, MCP_MEMORY, MEM0, CLAUDE_MEMORY, LANGGRAPH, LETTA)
+    for one in (
+        AIMEM,
+        MIF2,
+        MIF1,
+        MIF_LD,
+        MCP_MEMORY,
+        MEM0,
+        CLAUDE_MEMORY,
+        LANGGRAPH,
+        LETTA,
+        AREEV,
+    )
 }
 """The formats by their names."""
 VERSIONS: Final[dict[str, Mif]] = {
@@ -70,14 +82,21 @@ def sniff(data: bytes) -> str:
     return told.name
 
 
+def of_grains(head: bytes) -> str | None:
+    """Name the format of a file that holds grains, by its first bytes; None of any other file."""
+    said = Said(head)
+    known = (one.name for one in FORMATS.values() if one.holds_grains and one.sniff(said))
+    return next(known, CONTAINER if head.startswith(MAGIC) else None)
+
+
 def sniff_file(path: Path) -> str:
     """Name the format of a file, or ``mg``; of most files only the beginning is read."""
     with path.open("rb") as file:
         if not file.seekable():
             raise read_once()
         head = file.read(HEAD)
-        if head.startswith(MAGIC):
-            return CONTAINER
+        if (grains := of_grains(head)) is not None:
+            return grains
         said = Said(head)
         told = _told(said)
         if told is None and said.is_object:

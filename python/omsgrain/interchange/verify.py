@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.container.layout import MAGIC, os_errors
+from omsgrain.container.layout import os_errors
 from omsgrain.counts import counted
 from omsgrain.crypto.cose import MAX_OVERHEAD, prove
 from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, missing
 from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
 from omsgrain.formats.problems import DocumentError, DocumentFindings
-from omsgrain.formats.table import CONTAINER, FORMATS, sniff_directory, sniffed
+from omsgrain.formats.table import CONTAINER, FORMATS, of_grains, sniff_directory, sniffed
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange import signed_files
 from omsgrain.interchange.ingest import one_grain, read_blob
@@ -173,7 +173,7 @@ def _sync_failures(file: Path) -> list[Failure]:
 
 def _content(file: Path, head: bytes, address: str | None, options: VerifyOptions) -> Verified:
     """Verify the content of a file, without the signature beside it."""
-    if head.startswith(MAGIC):
+    if of_grains(head) == CONTAINER:
         if address is not None:
             raise UnsupportedError("a container has no address of its own", found=str(file))
         report = container.verify(file, errors="collect")
