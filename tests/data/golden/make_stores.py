@@ -131,7 +131,7 @@ def documents(folder: Path, keys: bool) -> None:
 
 
 def make(name: str) -> None:
-    keys = name == "sealed"
+    keys = name.startswith("sealed")
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / name
         folder.mkdir()
