@@ -164,6 +164,10 @@ PAGE_GRAINS = 1_000
 PAGE_BYTES = 4 << 20
 
 
+MANY_ROWS = 1 << 32
+"""More rows than any prefix has."""
+
+
 class Reader(Protocol):
     """A snapshot of the store: the commits up to one moment.
 
@@ -350,6 +354,18 @@ class Reader(Protocol):
         """
         ...
 
+    def suffixes(
+        self, table: Table, prefixes: Sequence[bytes], most: int = MANY_ROWS
+    ) -> list[bytes]:
+        """Return for each prefix the rest of the keys that begin with it, concatenated.
+
+        They may be in any order. Of more than ``most`` keys, some more than ``most`` are returned.
+        """
+        return [
+            b"".join([key[len(at) :] for key, _ in islice(self.rows(table, prefix=at), most + 1)])
+            for at in prefixes
+        ]
+
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key of a table of life STATE and its value; None if it is empty."""
         ...
@@ -392,8 +408,12 @@ class Writer(Reader, Protocol):
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         """Set many keys of a table of life STATE or BLIND, in any order.
 
-        For a table with split keys, give the two parts of each key in order.
+        A table in sorted runs must not have the keys yet.
         """
+        ...
+
+    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
+        """Delete many keys of a table of life STATE or BLIND."""
         ...
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:

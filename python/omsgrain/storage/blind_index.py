@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of encrypted grains: their keys, and what holders of the keys can look up.
 
-A row of blind-0 says that a grain has a term or a word. Instead of the term it has an HMAC under a
+A row of blind-1 says that a grain has a term or a word. Instead of the term it has an HMAC under a
 key of the user. So equal values of two users look different, and only a holder of the key can make
 the token for a query. The rows of a key are adjacent, so they can be deleted with the key.
 
@@ -114,7 +114,7 @@ def seqs_of(reader: Reader, number: bytes, *, kept: bool = False, after: int = 0
 def forget(writer: Writer, seq: int) -> None:
     """Delete the rows of an encrypted grain.
 
-    Without the key, only the places identify its rows of blind-0, so all rows of the key are read.
+    Without the key, only the places identify its rows of blind-1, so all rows of the key are read.
     """
     number = key_of(writer, seq)
     if number is not None:
@@ -135,10 +135,8 @@ def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
 def _delete(
     writer: Writer, number: bytes, key: bytes, blind: list[bytes], plain: list[bytes]
 ) -> None:
-    for row in blind:
-        writer.set_row(BLIND, row, None)
-    for row in plain:
-        writer.set_row(PLAIN, row, None)
+    writer.unset_rows(BLIND, blind)
+    writer.unset_rows(PLAIN, plain)
     writer.set_row(KEYED, number + key, None)
     writer.set_row(KEPT, number + key, None)
     writer.set_row(SEALED, key, None)

@@ -46,7 +46,7 @@ from omsgrain.storage.base import (
     damaged_at,
     stored,
 )
-from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, WORD
+from omsgrain.storage.blind_index import NUMBER, PLACE, WORD
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
@@ -56,8 +56,9 @@ if TYPE_CHECKING:
 MOST_OPENED = 50_000
 """Encrypted grains of one user up to which all can be opened, for a search or a range."""
 
-_COUNTED = 4_096  # rows of a blind list to count; an estimate needs no more
-_KEY = NUMBER + TOKEN
+
+_SOME = 4_096
+"""Places of a blind list up to which it is read whole to count it; an estimate needs no more."""
 
 
 class DecryptingReader(Reader):
@@ -71,10 +72,12 @@ class DecryptingReader(Reader):
         self.inner = inner
         self.ring = ring
         self._users = users
+        self._everybody: list[UserKeys] = []
         self._words = [WORD + word.encode() for word in words]
         self._plain: dict[bytes, int] = {}  # plain addresses found so far, with their numbers
         self._owners: dict[bytes, UserKeys] = {}  # the user of a place in a list
         self._lists: dict[bytes, list[bytes]] = {}
+        self._terms: dict[bytes, list[tuple[bytes, bytes]]] = {}  # masked places by term
         self._sealers: dict[bytes, Sealer] = {}
         self._trying: blind_index.KeyTrial | None = None
 
@@ -143,7 +146,7 @@ class DecryptingReader(Reader):
         if digest in self._plain:
             seq = self._plain[digest]
             return seq if self.inner.blob_at(seq) is not None else None
-        users = list(self._all_users())
+        users = self._all_users()
         tokens = _core.tokens_many([keys.address for keys in users], digest)
         for keys, token in zip(users, tokens, strict=True):
             row = self.inner.row(PLAIN, keys.number + token)
@@ -153,8 +156,12 @@ class DecryptingReader(Reader):
                 return int(seq)
         return None
 
-    def _all_users(self) -> Iterable[UserKeys]:
-        return self.ring.users() if self._users is None else self._users
+    def _all_users(self) -> Sequence[UserKeys]:
+        if self._users is not None:
+            return self._users
+        if not self._everybody:
+            self._everybody = list(self.ring.users())
+        return self._everybody
 
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
@@ -262,18 +269,21 @@ class DecryptingReader(Reader):
         return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
 
     def _count(self, key: bytes) -> int:
-        count = 0
-        for row in self._tokens(key):
-            count += sum(1 for _ in islice(self.inner.rows(BLIND, prefix=row), _COUNTED - count))
-            if count >= _COUNTED:
-                break
-        return count
+        return sum(len(places) for _, places in self._masked(key)) // PLACE
 
-    def _tokens(self, key: bytes) -> Iterator[bytes]:
-        """Return the prefix of a term's blind rows for each user."""
-        users = list(self._all_users())
-        tokens = _core.tokens_many([keys.token for keys in users], key)
-        return (keys.number + token for keys, token in zip(users, tokens, strict=True))
+    def _masked(self, term: bytes) -> list[tuple[bytes, bytes]]:
+        """Return the masked places of a term for each user, if there are many then only some.
+
+        Each comes with the prefix of its rows.
+        """
+        found = self._terms.get(term)
+        if found is None:
+            users = self._all_users()
+            tokens = _core.tokens_many([keys.token for keys in users], term)
+            lists = [keys.number + token for keys, token in zip(users, tokens, strict=True)]
+            places = self.inner.suffixes(BLIND, lists, _SOME)
+            found = self._terms[term] = list(zip(lists, places, strict=True))
+        return found
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         keys = self._owners.get(place)
@@ -314,33 +324,29 @@ class DecryptingReader(Reader):
         from omsgrain.crypto.seal import mask
 
         found: list[bytes] = []
-        users = list(self._all_users())
-        secrets = [keys.token for keys in users]
-        tokens = [_core.tokens_many(secrets, term) for term in (key, *self._words)]
-        for keys, *own in zip(users, *tokens, strict=True):
-            masked = self._shortest([keys.number + token for token in own])
-            if masked:
-                opened = mask(keys.place, masked)
-                places = [opened[at : at + PLACE] for at in range(0, len(opened), PLACE)]
+        lists = zip(*map(self._masked, (key, *self._words)), strict=True)
+        for keys, own in zip(self._all_users(), lists, strict=True):
+            if masked := self._in_all(own):
+                places = _places(mask(keys.place, masked))
                 self._owners.update(dict.fromkeys(places, keys))
                 found += places
         found.sort()
         return found
 
-    def _shortest(self, lists: list[bytes]) -> bytes:
-        """Return the masked places that are in all lists; each list is given by its prefix."""
-        row, rows = self.inner.row, self.inner.rows
-        if len(lists) > 1:
-            most = _COUNTED
-            lists.sort(key=lambda one: sum(1 for _ in islice(rows(BLIND, prefix=one), most)))
-        first, *others = lists
-        return b"".join(
-            [
-                key[_KEY:]
-                for key, _ in rows(BLIND, prefix=first)
-                if all([row(BLIND, other + key[_KEY:]) is not None for other in others])
-            ]
-        )
+    def _in_all(self, lists: Sequence[tuple[bytes, bytes]]) -> bytes:
+        """Return the masked places that are in all lists of one user."""
+        whole = [
+            places if len(places) <= _SOME * PLACE else self.inner.suffixes(BLIND, [prefix])[0]
+            for prefix, places in lists
+            if places
+        ]
+        if len(whole) < len(lists):
+            return b""
+        return whole[0] if len(whole) == 1 else _core.common_places(whole)
+
+
+def _places(places: bytes) -> list[bytes]:
+    return [places[at : at + PLACE] for at in range(0, len(places), PLACE)]
 
 
 class EncryptingWriter(DecryptingReader):
@@ -351,20 +357,30 @@ class EncryptingWriter(DecryptingReader):
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         """Append blobs unchanged; encrypt them before, and add their blind rows after."""
-        self._lists.clear()
+        self._forget()
         return self.inner.put(items)
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        self._lists.clear()
+        self._forget()
         self.inner.set_row(table, key, value)
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        self._lists.clear()
+        self._forget()
         self.inner.set_rows(table, rows)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        self._lists.clear()
+        self._forget()
         return self.inner.drop_rows(table, prefix, most)
+
+    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
+        self._forget()
+        self.inner.unset_rows(table, keys)
+
+    def _forget(self) -> None:
+        """Read the lists again: a row was changed."""
+        self._lists.clear()
+        self._terms.clear()
+        self._everybody.clear()
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         return self.inner.event(kind, seq, digest)
@@ -379,7 +395,7 @@ class EncryptingWriter(DecryptingReader):
         self.remove_many([seq])
 
     def remove_many(self, seqs: Sequence[int]) -> None:
-        self._lists.clear()
+        self._forget()
         sealed = self.inner.some_rows(SEALED, [SEQUENCE.pack(seq) for seq in seqs])
         for key, number in sealed.items():
             self._remove_rows(SEQUENCE.unpack(key)[0], number)

@@ -382,9 +382,11 @@ class _MemoryWriter(_MemoryReader):
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         for key, value in rows:
-            if table.split:
-                key, value = key + value, b""
             self.set_row(table, key, value)
+
+    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            self.set_row(table, key, None)
 
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""

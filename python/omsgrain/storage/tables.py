@@ -26,7 +26,8 @@
     sealed-0      BLIND   grain, u64                 number of its key, 8 bytes
     keyed-0       BLIND   key, 8 ++ grain, u64       nothing: the grains of a key
     kept-0        BLIND   key, 8 ++ grain, u64       nothing: those that may have to be kept
-    blind-0       BLIND   key, 8 ++ token, 16        places, 16 bytes each, with their times masked
+    blind-1       BLIND   key, 8 ++ token, 16 ++     nothing; in sorted runs (``sorted_runs.py``)
+                          place with masked time, 16
     plain-0       BLIND   key, 8 ++ token, 16        grain, u64: which has this plain address
     veiled-0      BLIND   model, u32 ++ grain, u64   an encrypted vector
     tombstones-0  STATE   HMAC of what is erased, 32 msgpack map
@@ -65,7 +66,7 @@ from typing import Final, Literal, TypeAlias
 
 from omsgrain.errors import IntegrityError
 
-FORMAT = 5
+FORMAT = 6
 """The format of this code. It rises when older readers cannot read the store correctly."""
 
 FORMAT_RECORD = b"omsgrain.format"
@@ -109,9 +110,8 @@ class Table:
     life: Life
     places: bool = False
     """Whether a key has many values of one size."""
-    split: int = 0
-    """Where a key is split on disk: the second part is a value, the first part is stored once.
-    Readers see one key with an empty value."""
+    runs: bool = False
+    """Whether LMDB has its rows in sorted runs (``lmdb/sorted_runs.py``); they have no values."""
 
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
@@ -138,7 +138,7 @@ SIGNATURES = Table(b"signatures-0", Life.STATE)
 SEALED = Table(b"sealed-0", Life.BLIND)
 KEYED = Table(b"keyed-0", Life.BLIND)
 KEPT = Table(b"kept-0", Life.BLIND)
-BLIND = Table(b"blind-0", Life.BLIND, places=True, split=24)
+BLIND = Table(b"blind-1", Life.BLIND, runs=True)
 PLAIN = Table(b"plain-0", Life.BLIND)
 VEILED = Table(b"veiled-0", Life.BLIND)
 TOMBSTONES = Table(b"tombstones-0", Life.STATE)

@@ -20,7 +20,7 @@ from omsgrain.grain import Grain
 from omsgrain.query.walk import origins as names_of
 from omsgrain.search.vectors import pack
 from omsgrain.storage.base import Reader, Which
-from omsgrain.storage.blind_index import NUMBER, PLACE, TOKEN, seqs_of
+from omsgrain.storage.blind_index import PLACE, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
 from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
@@ -110,13 +110,13 @@ class SourceSnapshot:
         keys = self._keys
         if keys is None:
             return
-        rows = self._plain.rows
-        if next(rows(KEYED, prefix=keys.number), None) is None:
+        if next(self._plain.rows(KEYED, prefix=keys.number), None) is None:
             return
         terms = [_core.term("origin", name) for name in ids]
-        for name, token in zip(ids, _core.tokens(keys.token, terms), strict=True):
-            for row, _ in rows(BLIND, prefix=keys.number + token):
-                seq = _seq(row[NUMBER + TOKEN :])  # only the time of a place is masked
+        lists = [keys.number + token for token in _core.tokens(keys.token, terms)]
+        for name, places in zip(ids, self._plain.suffixes(BLIND, lists), strict=True):
+            for at in range(0, len(places), PLACE):
+                seq = _seq(places[at : at + PLACE])  # only the time of a place is masked
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
 

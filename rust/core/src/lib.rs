@@ -111,6 +111,9 @@ mod sha256_lanes;
 pub mod signature;
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod sorted_runs;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod vectors;
 
 #[doc(hidden)]

@@ -7,6 +7,7 @@ use omsgrain_core::Error;
 use omsgrain_core::batch::{on_all_cores, total};
 use omsgrain_core::blind_index::{PlainGrain, Token};
 use omsgrain_core::index_rows::{Place, place};
+use omsgrain_core::sorted_runs::{ENTRY, Entry};
 use omsgrain_core::{blind_index as core, peek, searched};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -150,7 +151,7 @@ pub fn blind_blocks<'py>(
     blocks.collect()
 }
 
-/// The sorted rows of grains in blind-0. The encrypted blocks of each key are passed.
+/// The rows of grains in blind-1. The encrypted blocks of each key are passed.
 #[pyfunction]
 pub fn blind_rows<'py>(
     py: Python<'py>,
@@ -167,15 +168,27 @@ pub fn blind_rows<'py>(
         group.iter().zip(masked.as_chunks().0).for_each(|(i, place)| places[*i] = *place);
     }
     let entries: Vec<&BlindEntry> = grains.iter().map(|(entry, _, _)| entry.get()).collect();
-    let rows = py.detach(|| {
-        let mut rows: Vec<(Number, Token, Place)> = Vec::new();
-        for (entry, place) in entries.iter().zip(&places) {
-            rows.extend(entry.blind.tokens.iter().map(|token| (entry.number, *token, *place)));
+    let parts = py.detach(|| {
+        let mut parts = Vec::with_capacity(groups.len());
+        for group in &groups {
+            let mut rows: Vec<Entry> = Vec::new();
+            for i in group {
+                rows.extend(entries[*i].blind.tokens.iter().map(|token| joined(token, &places[*i])));
+            }
+            rows.sort_unstable();
+            parts.push((entries[group[0]].number, rows));
         }
-        rows.sort_unstable();
-        rows
+        parts.sort_unstable_by_key(|(number, _)| *number);
+        parts
     });
-    Ok(BlindRows { rows: rows.into_iter(), last: None })
+    Ok(BlindRows { parts, part: 0, row: 0 })
+}
+
+fn joined(token: &Token, place: &Place) -> Entry {
+    let mut entry = [0; ENTRY];
+    entry[..token.len()].copy_from_slice(token);
+    entry[token.len()..].copy_from_slice(place);
+    entry
 }
 
 /// The grains of each key, and the places of all.
@@ -227,32 +240,37 @@ fn numbered<'py>(py: Python<'py>, number: &Number, rest: &[u8]) -> Bound<'py, Py
     PyBytes::new(py, &[number, rest].concat())
 }
 
-/// A walk over blind rows.
+/// Blind rows in order: a walk over them, or the entries of each key as a run.
 #[pyclass(module = "omsgrain._core")]
 pub struct BlindRows {
-    rows: std::vec::IntoIter<(Number, Token, Place)>,
-    /// The last returned key, which the next rows may share.
-    last: Option<(Number, Token, Py<PyBytes>)>,
+    parts: Vec<(Number, Vec<Entry>)>,
+    part: usize,
+    row: usize,
 }
 
 #[pymethods]
 impl BlindRows {
+    /// The number of each key, and the entries of its rows, concatenated.
+    fn runs<'py>(&self, py: Python<'py>) -> Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
+        let parts = self.parts.iter();
+        parts
+            .map(|(number, rows)| (PyBytes::new(py, number), PyBytes::new(py, rows.as_flattened())))
+            .collect()
+    }
+
     fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
         this
     }
 
     fn __next__<'py>(&mut self, py: Python<'py>) -> Option<Row<'py>> {
-        let (number, token, place) = self.rows.next()?;
-        let value = PyBytes::new(py, &place);
-        if let Some((last_number, last_token, key)) = &self.last
-            && *last_number == number
-            && *last_token == token
-        {
-            return Some((key.bind(py).clone(), value));
+        loop {
+            let (number, rows) = self.parts.get(self.part)?;
+            if let Some(row) = rows.get(self.row) {
+                self.row += 1;
+                return Some((numbered(py, number, row), PyBytes::new(py, b"")));
+            }
+            (self.part, self.row) = (self.part + 1, 0);
         }
-        let key = numbered(py, &number, &token);
-        self.last = Some((number, token, key.clone().unbind()));
-        Some((key, value))
     }
 }
 

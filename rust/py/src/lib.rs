@@ -22,6 +22,7 @@ mod read_counts;
 mod reconcile;
 mod shape_cache;
 mod signature;
+mod sorted_runs;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
 ///
@@ -33,8 +34,8 @@ mod _core {
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
     use crate::blind::{
-        BlindEntry, TextFields, blind, blind_blocks, blind_rows, key_rows, mask_times, place_blocks, tokens,
-        tokens_many, user_ids,
+        BlindEntry, BlindRows, TextFields, blind, blind_blocks, blind_rows, key_rows, mask_times,
+        place_blocks, tokens, tokens_many, user_ids,
     };
     #[pymodule_export]
     use crate::columns::{field_columns, sound_blobs};
@@ -71,6 +72,9 @@ mod _core {
     use crate::reconcile::{SyncItems, cut_message};
     #[pymodule_export]
     use crate::signature::{SignedPieces, joined_seals, plain_header, prove_many, seal_parts, sealed_header};
+
+    #[pymodule_export]
+    use crate::sorted_runs::{common_places, run_rows, run_suffixes, run_without};
 
     /// The version, which only Cargo.toml defines.
     #[pymodule_export]

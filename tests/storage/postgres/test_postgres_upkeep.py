@@ -270,7 +270,7 @@ def test_a_backup_is_a_store_on_disk(
     remove(store, 7)
     store.write(lambda writer: writer.event(HELD, 2, grains[1][0]))
     put(store, *grains[30:], grains[6])
-    store.write(lambda writer: writer.set_rows(BLIND, [(b"k" * 24, b"p" * 16)]))
+    store.write(lambda writer: writer.set_rows(BLIND, [(b"k" * 24 + b"p" * 16, b"")]))
     store.write(lambda writer: writer.set_row(META, b"name", b"value"))
     store.backup(tmp_path / "copy.omsg")
     with pytest.raises(StoreError):

@@ -41,6 +41,7 @@ from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.records import removed_digests, unpack
 from omsgrain.storage.tables import (
     ADDRESSES,
+    BLIND,
     BLOBS,
     FORMAT,
     FORMAT_RECORD,
@@ -262,7 +263,8 @@ def lead_back(writer: Writer) -> None:
         writer.set_row(SUPERSEDES, key, b"")
 
 
-_DROPPED = b"terms-0", b"terms-1", b"past-1"  # tables of older formats
+_OLDER_BLIND = b"blind-0"  # had each place as a row of its own
+_DROPPED = b"terms-0", b"terms-1", b"past-1", _OLDER_BLIND  # tables of older formats
 
 
 def upgrade(env: Environment) -> None:
@@ -274,6 +276,7 @@ def upgrade(env: Environment) -> None:
             return  # another process was here before
         writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
         rebuild(writer)
+        writer.add_older_rows(BLIND, env.file.env, _OLDER_BLIND)
         for name in _DROPPED:
             writer.drop_table(env.file.env, name)
 

@@ -16,6 +16,7 @@ from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.grain import Grain, stored_grain, stored_grains
 from omsgrain.storage.base import (
+    MANY_ROWS,
     PAGE_BYTES,
     PAGE_GRAINS,
     Reader,
@@ -23,6 +24,7 @@ from omsgrain.storage.base import (
     damaged_at,
     misplaced,
 )
+from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST
@@ -515,14 +517,13 @@ class LmdbReader(TermReader):
         return [(self.memtable, self.head.watermark, self.head.last_seq)]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        if table.split:
+        if table.runs:
             with self._txn.cursor(self._tables[table]) as cursor:
-                there = cursor.set_key_dup(key[: table.split], key[table.split :])
-                return b"" if there else None
+                return b"" if sorted_runs.has(cursor, key) else None
         return self._txn.get(key, None, self._tables[table])
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        if len(keys) >= _MANY and not table.split:
+        if len(keys) >= _MANY and not table.runs:
             with self._txn.cursor(self._tables[table]) as cursor:
                 return dict(cursor.getmulti(keys))
         return {key: value for key in keys if (value := self.row(table, key)) is not None}
@@ -542,8 +543,8 @@ class LmdbReader(TermReader):
         self, table: Table, after: bytes | None, prefix: bytes, limit: int
     ) -> list[tuple[bytes, bytes]]:
         with self._txn.cursor(self._tables[table]) as cursor:
-            if table.split:
-                return _split_page(cursor, table.split, after, prefix, limit)
+            if table.runs:
+                return sorted_runs.page(cursor, after, prefix, limit)
             if after is None or after < prefix:
                 there = cursor.set_range(prefix)
             else:
@@ -556,6 +557,14 @@ class LmdbReader(TermReader):
         if not page[-1][0].startswith(prefix):
             page = list(takewhile(lambda row: row[0].startswith(prefix), page))
         return page
+
+    def suffixes(
+        self, table: Table, prefixes: Sequence[bytes], most: int = MANY_ROWS
+    ) -> list[bytes]:
+        if not table.runs:
+            return super().suffixes(table, prefixes, most)
+        with self._txn.cursor(self._tables[table]) as cursor:
+            return sorted_runs.suffixes(cursor, prefixes, most)
 
     def past_between(self, first: int, last: int) -> set[bytes]:
         """Return the ends of the places of the past grains among some."""
@@ -571,29 +580,6 @@ class LmdbReader(TermReader):
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         with self._txn.cursor(self._tables[table]) as cursor:
             return cursor.item() if cursor.last() else None
-
-
-def _split_page(
-    cursor: Cursor[bytes], split: int, after: bytes | None, prefix: bytes, limit: int
-) -> list[tuple[bytes, bytes]]:
-    """The next rows of a table whose keys are cut on disk."""
-    start = prefix if after is None or after < prefix else after
-    key, value = start[:split], start[split:]
-    there = bool(value) and cursor.set_range_dup(key, value)
-    if not there:
-        there = cursor.set_range(key)
-        if there and value and cursor.key() == key:
-            there = cursor.next_nodup()
-    if there and b"".join(cursor.item()) == after:
-        there = cursor.next()
-    if not there:
-        return []
-    if len(prefix) == split:  # all are under one key, and are read at once
-        if cursor.key() != prefix:
-            return []
-        return [(prefix + value, b"") for value in islice(cursor.iternext_dup(), limit)]
-    rows = (key + value for key, value in islice(cursor, limit))
-    return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
 class LmdbSnapshot(LmdbReader):

@@ -16,6 +16,7 @@ import lmdb
 from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which, dropped
+from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
 from omsgrain.storage.records import forget
@@ -145,7 +146,7 @@ class LmdbWriter(LmdbReader):
         self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        if table.split or len(keys) < _MANY:
+        if table.runs or len(keys) < _MANY:
             return super().some_rows(table, keys)
         with self._txn.cursor(self._tables[table]) as cursor:
             return dict(cursor.getmulti(sorted(keys)))  # neighbours share pages
@@ -153,28 +154,41 @@ class LmdbWriter(LmdbReader):
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         if not 0 < len(key) <= LONGEST_KEY:
             _check_key(key)
-        if table.split:
-            key, rest = key[: table.split], key[table.split :]
-            if value is None:
-                self._txn.delete(key, rest, self._tables[table])
-            else:
-                self._txn.put(key, rest, dupdata=False, db=self._tables[table])
+        if table.runs:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                sorted_runs.remove(cursor, [key])
+                if value is not None:
+                    sorted_runs.add(cursor, [(key, value)])
         elif value is None:
             self._txn.delete(key, db=self._tables[table])
         else:
             self._txn.put(key, value, db=self._tables[table])
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        if not table.split:  # those of a cut one are many, all of one size, and in order
+        if not table.runs:  # those are of one size
             rows = sorted(rows)
             sizes = set(map(len, map(itemgetter(0), rows)))
             if sizes and not 0 < min(sizes) <= max(sizes) <= LONGEST_KEY:
                 for key, _ in rows:
                     _check_key(key)
         with self._txn.cursor(self._tables[table]) as cursor:
-            cursor.putmulti(rows, dupdata=not table.split)
+            if table.runs:
+                sorted_runs.add(cursor, rows)
+            else:
+                cursor.putmulti(rows)
+
+    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
+        if table.runs:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                sorted_runs.remove(cursor, keys)
+            return
+        for key in keys:
+            self.set_row(table, key, None)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
+        if table.runs and len(prefix) == sorted_runs.GROUP:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                return sorted_runs.drop(cursor, prefix, most)
         return dropped(self, table, prefix, most)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
@@ -369,6 +383,15 @@ class LmdbWriter(LmdbReader):
     def drop_terms(self) -> None:
         for table in (TERMS, PAST_TERMS):
             self._txn.drop(self._tables[table], delete=False)
+
+    def add_older_rows(self, table: Table, env: lmdb.Environment, name: bytes) -> None:
+        """Add the rows that a table of places had in an older format."""
+        with suppress(lmdb.NotFoundError):
+            old = env.open_db(name, txn=self._txn, create=False, dupsort=True, dupfixed=True)
+            with self._txn.cursor(old) as cursor:
+                walk = iter(cursor)
+                while part := [(key + place, b"") for key, place in islice(walk, _ROWS_TOGETHER)]:
+                    self.set_rows(table, part)
 
     def drop_table(self, env: lmdb.Environment, name: bytes) -> None:
         """Delete a table of places that an older format had."""

@@ -216,8 +216,6 @@ def _copy_rows(reader: PostgresReader, target: LmdbStorage) -> None:
         while part := [*islice(rows, _ROWS)]:
             if table is META:
                 part = [(key, value) for key, value in part if key not in own]
-            if table.split:
-                part = [(key[: table.split], key[table.split :]) for key, _ in part]
             target.write(partial(_set_rows, table=table, rows=part))
 
 

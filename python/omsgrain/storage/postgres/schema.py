@@ -38,7 +38,7 @@ from omsgrain.storage.postgres.connection import (
     lock_timeout,
 )
 from omsgrain.storage.postgres.pool import Connection
-from omsgrain.storage.tables import FORMAT, TABLES, Life, Table
+from omsgrain.storage.tables import BLIND, FORMAT, TABLES, Life, Table
 
 SCHEMA = "omsgrain"
 
@@ -58,6 +58,9 @@ NAMED = "named-0"
 REMOVALS = "removals-0"
 """The table of the fifth version."""
 
+_BLIND = "blind-0"
+"""The table of blind rows: one row each, where LMDB has runs of them."""
+
 _GROWING = frozenset(
     "states-0 counters-0 supersedes-0 events-0 named-0 audit-0 vectors-0 signatures-0 sealed-0 "
     "keyed-0 blind-0 plain-0 veiled-0".split()
@@ -74,7 +77,7 @@ _OWN = "current_user::text = ANY (roles)"
 
 
 def name_of(table: Table) -> str:
-    return _qualified(table.name.decode())
+    return _qualified(_BLIND if table is BLIND else table.name.decode())
 
 
 def _qualified(name: str) -> str:

@@ -480,8 +480,10 @@ class PostgresWriter(PostgresReader):
         self._rows.setdefault(table, {})[key] = value
         self._wait(len(key) + len(value or b""))
 
+    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
+        for key in keys:
+            self.set_row(table, key, None)
+
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         for key, value in rows:
-            if table.split:
-                key, value = key + value, b""
             self.set_row(table, key, value)

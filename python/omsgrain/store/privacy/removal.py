@@ -284,9 +284,8 @@ def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
             by_key.setdefault(number, set()).add(SEQUENCE.pack(seq))
     for number, keys in by_key.items():
         ends = {key[-4:] for key in keys}
-        for row, _ in writer.rows(BLIND, prefix=number):
-            if row[-4:] in ends:
-                writer.set_row(BLIND, row, None)
+        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] in ends]
+        writer.unset_rows(BLIND, blind)
         for row, value in writer.rows(PLAIN, prefix=number):
             if value in keys:
                 writer.set_row(PLAIN, row, None)
