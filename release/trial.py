@@ -55,6 +55,7 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
         _verb("ontology", "check", "examples/garden-notes.yaml"),
         _text("import argon2, jsonschema_rs, re2"),
     ),
+    "langgraph": (_text("import omsgrain.integrations.langgraph"),),
     "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
     "mqtt": (_text("import omsgrain.bridge.mqtt"),),
     "nats": (_text("import omsgrain.bridge.nats"),),

@@ -11,10 +11,12 @@ import pytest
 from layers import MODULES, imports
 from support.frameworks import FRAMEWORKS
 
+_ROOM = "integrations"
+#: By name, the files of each.
 ADAPTERS = {
-    module.rpartition(".")[2]: path
-    for path, module in MODULES.items()
-    if module.startswith("omsgrain.integrations.") and not module.endswith(".entries")
+    name: [path for path, module in MODULES.items() if module.split(".")[1:3] == [_ROOM, name]]
+    for name in {module.split(".")[2] for module in MODULES.values() if f".{_ROOM}." in module}
+    if name != "entries"
 }
 
 
@@ -22,11 +24,12 @@ def test_each_adapter_of_a_framework_has_its_tests() -> None:
     assert set(FRAMEWORKS) == set(ADAPTERS) - {"mem0"}
 
 
-@pytest.mark.parametrize("name", ADAPTERS)
+@pytest.mark.parametrize("name", sorted(ADAPTERS))
 def test_an_adapter_imports_no_other(name: str) -> None:
     import ast
 
-    found = imports(ast.parse(ADAPTERS[name].read_text("utf-8")))
+    trees = [ast.parse(path.read_text("utf-8")) for path in ADAPTERS[name]]
+    found = [one for tree in trees for one in imports(tree)]
     others = {f"omsgrain.integrations.{other}" for other in ADAPTERS.keys() - {name}}
     assert not [one for _, one in found if one.startswith(tuple(others))]
 

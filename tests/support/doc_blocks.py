@@ -51,6 +51,7 @@ NOT_RUN: Final = {
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",
     ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
     ("implement.md", "go run"): "it needs Go: test_go_verifier.py",
+    ("langgraph.md", ">>> from langgraph.graph"): "a framework: test_frameworks.py",
     ("operations.md", "omsgrain bench"): "it takes its time: test_bench.py",
     ("scale.md", "createdb fleet"): "a database: test_docs_hosts.py",
     ("scale.md", '>>> with og.open("postgresql:'): "a database: test_docs_hosts.py",

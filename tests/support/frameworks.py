@@ -17,7 +17,10 @@ ROOT = Path(__file__).parents[2]
 #: By the name of the adapter: the extra, and a module that is there if the framework is.
 FRAMEWORKS: dict[str, tuple[str, str]] = {
     "anthropic": ("anthropic", "anthropic"),
+    "langgraph": ("langgraph", "langgraph.graph"),
 }
+#: What the tests of an adapter need beside its extra.
+_BESIDE: dict[str, tuple[str, ...]] = {"langgraph": ("langgraph",)}
 _TOOLS = ("hypothesis", "pytest", "typing-extensions")
 
 
@@ -34,6 +37,7 @@ def environment(name: str) -> Path:
     if not made.exists():
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
         wanted = [*_project("dependencies"), *_project("postgres"), *_project(extra), *_TOOLS]
+        wanted += _BESIDE.get(name, ())
         _run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)
         made.touch()
     return python
