@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent that remembers over MCP: a client of the official package and omsgrain's server.
 
-    pip install '.[mcp]'
+    pip install '.[mcp]' 'mcp>=2'
     python examples/agent.py memory.omsg
 
 The client starts `omsgrain mcp` as a process and talks to it over stdin and stdout. It lists the

@@ -8,7 +8,7 @@ import re
 from omsgrain.mcp.resources import RESOURCES, TEMPLATES
 from omsgrain.mcp.service import RULES, McpOptions
 from omsgrain.mcp.tools import TOOLS
-from omsgrain.memory.verbs import MOST, TYPES
+from omsgrain.memory.limits import MOST, TYPES
 from support.markdown_page import table
 from support.paths import ROOT
 

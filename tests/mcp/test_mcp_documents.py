@@ -261,3 +261,13 @@ def test_what_a_bundle_cannot_do_is_refused(ada: Agent) -> None:
     assert ada.error("import", data="{}")["code"] == "ERR_UNSUPPORTED"
     error = ada.error("export", since="yesterday")
     assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/since")
+
+
+def test_import_knows_documents_of_other_systems(ada: Agent) -> None:
+    entity = {"type": "entity", "name": "Otto", "entityType": "otter"}
+    lines = [entity | {"observations": ["Otto cracks mussels"]}]
+    report = ada.do("import", data="\n".join(map(json.dumps, lines)) + "\n")
+    assert (report["format"], report["errors"]) == ("mcp-memory", [])
+    assert ada.do("recall", query="otto mussels")["memories"]
+    again = ada.do("import", data=json.dumps(lines[0]) + "\n")
+    assert again["memories_imported"] == 0

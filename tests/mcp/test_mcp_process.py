@@ -16,7 +16,7 @@ from mcp import StdioServerParameters
 
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
-from support.mcp_agents import ADA, agent, environment, started
+from support.mcp_agents import ADA, agent, environment, parameters, started
 from support.mcp_lines import HELLO, READY, Process, remember, request
 from support.shell import USAGE, Shell, exit_code
 
@@ -77,6 +77,19 @@ def test_what_is_no_message_is_answered_and_not_logged(path: Path) -> None:
     assert results[2]["structuredContent"] == {"memories": []}
     assert "yak" not in log
     assert "Traceback" not in log
+
+
+def test_the_first_answer_needs_no_format(path: Path) -> None:
+    """It costs little more than the SDK's own start: what calls need is loaded by calls."""
+    how = parameters(path)
+    command = [how.command, "-X", "importtime", *how.args]
+    done = subprocess.run(command, input=HELLO, env=how.env, capture_output=True, text=False)
+    assert json.loads(done.stdout)["result"]["serverInfo"]["name"] == "omsgrain"
+    loaded = {line.rpartition(b"|")[2].strip().decode() for line in done.stderr.splitlines()}
+    assert {"omsgrain.mcp.tools", "omsgrain.storage.lmdb.storage"} <= loaded
+    late = {"omsgrain.memory.verbs", "omsgrain.formats.table", "omsgrain.interchange.kept"}
+    late |= {"omsgrain.mcp.documents", "omsgrain.query.planner"}
+    assert not loaded & late
 
 
 def test_a_client_that_reads_no_answers_ends_the_server(path: Path) -> None:

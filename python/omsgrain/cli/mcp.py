@@ -3,13 +3,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
 
 import click
+from click.core import ParameterSource
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
@@ -20,12 +26,14 @@ from omsgrain.cli.command import (
     StoreParam,
     argument,
     create_option,
+    is_given,
     log_format_option,
     packages,
     size_option,
 )
 from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
-from omsgrain.storage.location import Where, location_of
+from omsgrain.mcp.clients import CLIENTS, ClientProgram, server_command
+from omsgrain.storage.location import StoreUrl, Where, location_of
 
 DEFAULT_USER = "me"
 """The user of a server that was started without a store."""
@@ -36,7 +44,13 @@ The command that an agent starts, with your own memory in the directory for user
 
 The command that an agent starts, with ada's memory and one directory of documents:
     omsgrain mcp memory.omsg --user ada --root documents
+
+Add that command to the configuration of a program, or print it for another program:
+    omsgrain mcp --install cursor
+    omsgrain mcp memory.omsg --user ada --install claude --print
 """
+_OF_INSTALL = {"install", "name", "prints", "as_json"}
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 def default_store() -> Path:
@@ -78,6 +92,13 @@ def default_store() -> Path:
 @click.option("--readonly", is_flag=True, help="Change neither the store nor files.")
 @size_option("--document-limit", "100MB", "The largest document to import.")
 @size_option("--answer-limit", "16MB", "The largest document to return as text.")
+@click.option(
+    "--install",
+    type=click.Choice(tuple(CLIENTS)),
+    help="Serve nothing: add this command to the configuration of a program.",
+)
+@click.option("--name", default="omsgrain", metavar="NAME", help="The name of that entry.")
+@click.option("--print", "prints", is_flag=True, help="With --install: print the entry only.")
 @log_format_option
 @actor_option
 @plain_option
@@ -91,27 +112,43 @@ def mcp(
     readonly: bool,
     document_limit: int,
     answer_limit: int,
+    install: str | None,
+    name: str,
+    prints: bool,
     log_format: Any,
     actor: str | None,
     as_json: bool,
 ) -> None:
     """Serve the memory of one user in STORE to agents: MCP over stdin and stdout.
 
-    Tools: remember, recall, context, update, forget, history, import and export of MIF documents.
-    It ends when stdin ends, or with SIGTERM. The log on stderr contains no content of grains.
+    Tools: remember, recall, context, update, forget, history, import and export of documents. It
+    ends when stdin ends, or with SIGTERM. The log on stderr contains no content of grains.
+
+    --install writes the configuration of a program instead: the command with these arguments and
+    options. It keeps all other entries of the file, and refuses to change an entry.
     """
+    if install is None and (prints or is_given("name")):
+        raise click.UsageError("--name and --print go with --install")
     if user is None and store is None:
         user = DEFAULT_USER
     if user is None or not user.strip():
         raise click.UsageError("--user: expected a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
-    with packages("mcp", "mcp", "anyio"):
+    if install is not None:
+        _install(CLIENTS[install], name, store, user, prints, as_json)
+        return
+    with _uncollected(), packages("mcp", "mcp", "anyio"):
         from omsgrain.mcp.server import run
         from omsgrain.mcp.service import McpOptions
         from omsgrain.server.log import Log
-    if store is None:
-        store, create = default_store(), not readonly
+
+        if store is None:
+            store, create = default_store(), not readonly
+        if create:
+            make_store(store, actor=actor or "mcp")
+        location_of(store).must_exist()  # else an empty directory would become a store
+        opened = open_store(store, readonly=readonly, actor=actor or "mcp")
     options = McpOptions(
         user=normalize("NFC", user),
         root=root,
@@ -120,8 +157,68 @@ def mcp(
         answer=answer_limit,
         line=2 * document_limit + (1 << 20),
     )
-    if create:
-        make_store(store, actor=actor or "mcp")
-    location_of(store).must_exist()  # else an empty directory would become a store
-    opened = open_store(store, readonly=readonly, actor=actor or "mcp")
     run(opened, options, Log(log_format))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Load modules without collections of garbage, which are a tenth of the start."""
+    gc.disable()
+    try:
+        yield
+        gc.freeze()  # classes and functions stay until the process ends
+    finally:
+        gc.enable()
+
+
+def _install(
+    client: ClientProgram,
+    name: str,
+    store: Where | None,
+    user: str,
+    prints: bool,
+    as_json: bool,
+) -> None:
+    """Add the command of this call to the configuration of a program, or print it."""
+    with packages("mcp", "mcp"):
+        if find_spec("mcp") is None:
+            raise ModuleNotFoundError(name="mcp")
+    if not _NAME.fullmatch(name):
+        raise click.UsageError("--name: expected 1 to 64 letters, digits, - and _")
+    if store is not None and not is_given("create"):
+        location_of(store).must_exist()
+    if isinstance(store, StoreUrl) and store.secret != store.shown.partition("?")[0]:
+        raise click.UsageError(
+            "STORE: a password or options of a URL are not written; use PostgreSQL's own files"
+        )
+    entry = client.entry([*server_command(), "mcp", *_words()])
+    path = client.path()
+    told = {"client": client.title, "path": str(path), "name": name, "entry": entry}
+    if prints:
+        output.done(as_json, client.text(name, entry).rstrip(), **told)
+        return
+    added = client.add(path, name, entry)
+    says = f"{client.title}: {name!r} " + ("was added" if added else "is there already")
+    output.done(as_json, f"{says}: {path}", **told, added=added)
+
+
+def _words() -> list[str]:
+    """Return the arguments of this call, for a program that starts elsewhere."""
+    context = click.get_current_context()
+    words: list[str] = []
+    for param in context.command.params:
+        given = context.get_parameter_source(param.name or "")
+        if given not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+            continue
+        if param.name in _OF_INSTALL:
+            continue
+        value = context.params[param.name or ""]
+        if isinstance(value, Path) or (param.name == "master" and Path(value).is_file()):
+            value = Path(value).absolute()
+        if isinstance(param, click.Argument):
+            words.insert(0, str(value))
+        elif isinstance(param, click.Option) and param.is_flag:
+            words.append(param.opts[0])
+        else:
+            words += [param.opts[0], str(value)]
+    return words

@@ -11,7 +11,6 @@ from urllib.parse import quote, unquote
 from omsgrain.errors import NotFoundError
 from omsgrain.mcp.arguments import ToolArgument, read
 from omsgrain.mcp.service import Json, McpService
-from omsgrain.memory import verbs
 
 ABOUT: Final = "about"
 _TOPIC: Final = ToolArgument.text("topic", "The topic.", longest=1_024)
@@ -35,6 +34,8 @@ PROMPTS: Final[list[Json]] = [
 
 
 def prompt(service: McpService, arguments: Mapping[str, str] | None) -> Json:
+    from omsgrain.memory import verbs  # at the first call, as in ``tools``
+
     topic: str = read((_TOPIC,), arguments)[_TOPIC.name]
     found = verbs.recall(service.store, service.user, topic, limit=_LIMIT)
     resource = _text(f"omsgrain://about/{quote(topic, safe='')}", found["memories"])
@@ -89,6 +90,8 @@ def _text(uri: str, value: Json | list[Json]) -> Json:
 
 
 def _value(service: McpService, uri: str) -> Json:
+    from omsgrain.memory import verbs
+
     if uri == _RECENT:
         return verbs.recall(service.store, service.user, limit=_NEWEST)
     if uri == _STATS:

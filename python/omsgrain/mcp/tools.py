@@ -14,9 +14,7 @@ from typing import Any, Final
 from omsgrain.errors import NotFoundError, OmsError
 from omsgrain.mcp.arguments import ToolArgument, schema
 from omsgrain.mcp.service import READ, Json, McpService, answer
-from omsgrain.memory import verbs
-from omsgrain.memory.memory import MemoryView
-from omsgrain.memory.verbs import MOST, TYPES
+from omsgrain.memory.limits import MOST, TYPES
 
 Handler = Callable[[McpService, dict[str, Any]], Json]
 _READS: Final = frozenset((READ,))
@@ -36,26 +34,20 @@ _SPELLED: Final = {
 not found None."""
 
 
-def update(service: McpService, given: dict[str, Any]) -> Json:
-    """Store a newer version of a memory."""
-    id, content = given["id"], given["content"]
-    return answer(verbs.remember(service.store, service.user, content, replaces=id))
+def _of_memory(name: str) -> Handler:
+    """Make the handler of a verb of ``omsgrain.memory``, which is loaded at its first call."""
 
+    def handle(service: McpService, given: dict[str, Any]) -> Json:
+        from omsgrain.memory import verbs
 
-def context(service: McpService, given: dict[str, Any]) -> Json:
-    """Return the memories about a question as a block of text that fits a budget."""
-    view = MemoryView(service.store, service.user, at=given["at"])
-    block = view.context(given["question"], budget=given["budget"])
-    return answer({"context": block}, block)
+        verb: Callable[..., Json] = getattr(verbs, name)
+        return answer(verb(service.store, service.user, **given))
 
-
-def _of_memory(verb: Callable[..., Json]) -> Handler:
-    """Make the handler of a verb of ``omsgrain.memory``."""
-    return lambda service, given: answer(verb(service.store, service.user, **given))
+    return handle
 
 
 def _of_documents(name: str) -> Handler:
-    """Make the handler of a tool of ``documents``, which loads the formats at its first call."""
+    """Make the handler of a tool of ``documents``, which is loaded at its first call."""
 
     def handle(service: McpService, given: dict[str, Any]) -> Json:
         from omsgrain.mcp import documents
@@ -64,6 +56,20 @@ def _of_documents(name: str) -> Handler:
         return handler(service, given)
 
     return handle
+
+
+def update(service: McpService, given: dict[str, Any]) -> Json:
+    """Store a newer version of a memory."""
+    return _of_memory("remember")(service, {"content": given["content"], "replaces": given["id"]})
+
+
+def context(service: McpService, given: dict[str, Any]) -> Json:
+    """Return the memories about a question as a block of text that fits a budget."""
+    from omsgrain.memory.memory import MemoryView
+
+    view = MemoryView(service.store, service.user, at=given["at"])
+    block = view.context(given["question"], budget=given["budget"])
+    return answer({"context": block}, block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +271,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Keep a memory. A memory that exists is not stored twice. Give `replaces` to "
             "correct or renew an older memory; its history stays.",
             _REMEMBER,
-            _of_memory(verbs.remember),
+            _of_memory("remember"),
             needs=_WRITES,
             repeats=True,
             output=_VALUES,
@@ -275,7 +281,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Recall",
             "Find memories by words, the best first; or list the newest.",
             _RECALL,
-            _of_memory(verbs.recall),
+            _of_memory("recall"),
             output=_output(memories=_SEVERAL),
         ),
         ToolText(
@@ -302,7 +308,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "Delete a memory with all its versions, for good. Imports skip it unless they "
             "allow erased memories.",
             _FORGET,
-            _of_memory(verbs.forget),
+            _of_memory("forget"),
             needs=_DELETES,
             destroys=True,
             repeats=True,
@@ -315,7 +321,7 @@ TOOLS: Final[dict[str, ToolText]] = {
             "History",
             "Return all versions of a memory, whole, the oldest first.",
             (_ID,),
-            _of_memory(verbs.history),
+            _of_memory("history"),
             output=_output(id=_TEXT, versions=_SEVERAL),
         ),
         ToolText(
@@ -331,7 +337,7 @@ TOOLS: Final[dict[str, ToolText]] = {
         ToolText(
             "import",
             "Import",
-            "Import a document of MIF or AIMEM; its content says its format.",
+            "Import a document of MIF, AIMEM or another system; its content says which.",
             _IMPORT,
             _of_documents("import_any"),
             needs=_IMPORTS,

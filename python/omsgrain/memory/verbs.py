@@ -19,6 +19,7 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.grain import make
 from omsgrain.interchange.kept import trimmed
 from omsgrain.json_values import time_text
+from omsgrain.memory.limits import MOST, TYPES
 from omsgrain.memory.record import (
     HASH,
     UserGrains,
@@ -39,11 +40,6 @@ if TYPE_CHECKING:
     from omsgrain.grain import Grain
     from omsgrain.memory.embedder import Embedder
     from omsgrain.query.filters import Filters
-
-TYPES: Final = ("observation", "decision", "learning", "error", "context", "conversation")
-"""Kinds of memories that MIF 2.0 names; others are allowed."""
-MOST: Final = 100
-"""The most memories of one recall."""
 
 _CONTENT: Final = 100_000  # characters, the limit of MIF 1.0
 _METADATA: Final = 100_000  # characters of JSON
