@@ -16,6 +16,7 @@ from omsgrain.interchange.parse import Trusted, read_document
 DATA: Final = Path(__file__).parents[1] / "formats" / "foreign" / "data"
 USER: Final = "ada"
 FILES: Final = [
+    ("okf", DATA / "okf"),
     ("letta", DATA / "letta.af"),
     ("claude-memory", DATA / "memories"),
     ("langgraph", DATA / "langgraph.sqlite"),

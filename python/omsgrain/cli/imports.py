@@ -166,8 +166,9 @@ def import_(
     those that the store refuses are reported; the others are imported.
 
     So does the memory of another system: memory.jsonl of MCP's memory server, an export of mem0,
-    or an agent file of Letta. FILE can also be a memory directory of Claude, or the SQLite file of
-    LangGraph's store. The report names every value that a store has no place for.
+    or an agent file of Letta. FILE can also be a memory directory of Claude, a directory of the
+    Open Knowledge Format, or the SQLite file of LangGraph's store. The report names every value
+    that a store has no place for.
 
     From a Parquet table the blobs are imported, each compared with its address.
 

@@ -121,6 +121,7 @@ class Format(ABC):
     # whether its documents are read through the file system, not as bytes: databases
     opens_files: ClassVar[bool] = False
     writes: ClassVar[bool] = True  # whether documents of it are written too
+    writes_directories: ClassVar[bool] = False  # whether they are written as directories only
     # whether it is the format of another system, whose records become those of MIF 2.0
     translated: ClassVar[bool] = False
     # whether its files hold grains as they are, so that no record is made of them

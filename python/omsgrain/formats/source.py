@@ -277,8 +277,8 @@ RECORD: Final = "omsgrain:record"
 """The kind of what is a record whole, of which no field of a grain says anything."""
 NAMES: Final = ("aimem", "mif2", "mif1", "mif-ld")
 """The names of the formats with records of their own; they are namespaces too."""
-FOREIGN: Final = ("mcp-memory", "mem0", "claude-memory", "langgraph", "letta", "areev")
-"""The names of the formats of other systems, which are only read."""
+FOREIGN: Final = ("mcp-memory", "mem0", "claude-memory", "langgraph", "letta", "areev", "okf")
+"""The names of the formats of other systems, most of which are only read."""
 NAMESPACES: Final = (*NAMES, RAW_KIND, DUPLICATE, OTHER)
 """Where bookkeeping grains are: the index finds the few there are by these."""
 STATE: Final = next(kind.byte for kind in TYPES if kind.name == "state")

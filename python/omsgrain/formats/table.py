@@ -28,6 +28,7 @@ from omsgrain.formats.foreign.langgraph import LANGGRAPH
 from omsgrain.formats.foreign.letta import LETTA
 from omsgrain.formats.foreign.mcp_memory import MCP_MEMORY
 from omsgrain.formats.foreign.mem0 import MEM0
+from omsgrain.formats.foreign.okf import OKF
 from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
@@ -51,6 +52,7 @@ FORMATS: Final[dict[str, Format]] = {
         LANGGRAPH,
         LETTA,
         AREEV,
+        OKF,
     )
 }
 """The formats by their names."""

@@ -78,7 +78,7 @@ def convert(
     came = FORMATS.get(told)
     if format is None and came is not None and target.name.endswith(came.suffixes):
         to = came  # another layout of the same
-    if to is not None and not to.writes:
+    if to is not None and not (to.writes or to.writes_directories):
         raise only_read(to)
     asked = frozenset() if to is None else to.options - to.named_options
     for option in ("layout", "shape"):

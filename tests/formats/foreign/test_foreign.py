@@ -93,8 +93,10 @@ def test_verify_validate_and_convert_read_it(
     assert (judged["format"], judged["errors"]) == (name, [])
     converted = shell.json("convert", path, tmp_path / "out.mif.json")
     assert (converted["from"], converted["to"]) == (name, "mif2")
-    assert shell("convert", path, tmp_path / "x", "--format", name) == UnsupportedError.exit_code
-    assert not (tmp_path / "x").exists()
+    if not FORMATS[name].writes_directories:
+        target = ("convert", path, tmp_path / "x", "--format", name)
+        assert shell(*target) == UnsupportedError.exit_code
+        assert not (tmp_path / "x").exists()
     report = shell.json("import", tmp_path / "s.omsg", path, "--user", USER)
     assert (report["format"], report["errors"]) == (name, [])
 
@@ -109,7 +111,7 @@ def test_the_user_must_be_named() -> None:
 def test_limits_are_kept(name: str, path: Path) -> None:
     known = FORMATS[name]
     assert isinstance(known, ForeignFormat)
-    for limits in (ForeignLimits(document=80), ForeignLimits(records=2)):
+    for limits in (ForeignLimits(document=80), ForeignLimits(records=1)):
         with pytest.raises(DocumentError) as refused:
             read = known.load_directory if path.is_dir() else known.load_file
             read(path, limits=limits)

@@ -38,6 +38,7 @@ RULES: Final = {
     "no_text": "the record has no text",
     "too_many": "the file has too many records",
     "not_text": "the file is not text in UTF-8",
+    "not_front_matter": "the front matter is not valid YAML",
     "symlink": "a symbolic link is not followed",
     "too_deep": "the directory is nested too deeply",
 }

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Letta's agent file (``.af``): the blocks, messages and files of agents, as JSON.
 
-The older layout has one agent, with ``core_memory`` and ``messages`` of its own. Ids in a file are
-numbered anew by each export, so a block is known by its agent and its label, and a message by its
-agent, its time and its text. Prompts, tools and settings of an agent are no memory.
+The older layout has one agent, with ``core_memory`` and ``messages`` of its own. Each export
+numbers the ids of its file again, so a block is known by its agent and its label, and a message by
+its agent, its time and its text. Prompts, tools and settings of an agent are no memory.
 """
 
 from __future__ import annotations
