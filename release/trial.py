@@ -49,6 +49,8 @@ def _text(text: str, code: int = 0) -> Verb:
 
 EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     "anthropic": (_text("import omsgrain.integrations.anthropic"),),
+    "crewai": (_text("import omsgrain.integrations.crewai"),),
+    "strands": (_text("import omsgrain.integrations.strands"),),
     "arrow": (_verb("export", "m.omsg", "m.parquet"),),
     "cli": (_text("import omsgrain.cli, rich.table"),),
     "formats": (

@@ -46,6 +46,8 @@ NOT_RUN: Final = {
         "python examples/fleet",
     ): "test_examples.py runs it, with a stand-in for Dask",
     ("anthropic.md", ">>> "): "a framework: test_frameworks.py",
+    ("crewai.md", ">>> "): "a framework: test_frameworks.py",
+    ("strands.md", ">>> "): "a framework: test_frameworks.py",
     ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_docs_hosts.py",
     ("bridge.md", ">>> import asyncio, nats"): "a broker: test_docs_hosts.py",
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",

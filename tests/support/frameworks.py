@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 FRAMEWORKS: dict[str, tuple[str, str]] = {
     "anthropic": ("anthropic", "anthropic"),
     "langgraph": ("langgraph", "langgraph.graph"),
+    "crewai": ("crewai", "crewai"),
+    "strands": ("strands", "strands"),
 }
 #: What the tests of an adapter need beside its extra.
 _BESIDE: dict[str, tuple[str, ...]] = {"langgraph": ("langgraph",)}
@@ -58,6 +60,8 @@ def run_tests(name: str) -> tuple[str, int]:
             "--services",
             "-p",
             "no:cacheprovider",
+            "-W",
+            "default",  # frameworks warn about their own code
             str(path),
         ],
         cwd=ROOT,
@@ -79,8 +83,13 @@ def run_page(name: str, place: Path) -> None:
     reader = Reader(page, place)
     blocks = [block for block in fences(page) if block.language == "python"]
     assert blocks
-    for block in blocks:
-        reader.python(block)
+    before = Path.cwd()
+    os.chdir(place)  # pages make their stores here
+    try:
+        for block in blocks:
+            reader.python(block)
+    finally:
+        os.chdir(before)
 
 
 def _project(part: str) -> list[str]:

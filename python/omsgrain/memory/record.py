@@ -65,7 +65,9 @@ def values_of(
 ) -> dict[str, Any]:
     """Return a grain as JSON-ready values, without unknown ones."""
     kind, record = record_of(grain, get) or (grain.type, {})
-    content = next((text for name in _TEXTS if (text := record.get(name))), None) or gist(grain)
+    said = grain.get("content")  # of an event; its blocks would repeat it
+    content = next((text for name in _TEXTS if (text := record.get(name))), None)
+    content = content or (said if isinstance(said, str) and said else gist(grain))
     metadata = record.get("metadata")
     importance = record.get("importance", grain.get("importance"))
     if importance is None and isinstance(metadata, dict):
