@@ -17,7 +17,7 @@ from crewai.memory.types import MemoryRecord
 
 import omsgrain as og
 from omsgrain.crypto import KeyRing
-from omsgrain.integrations.crewai import CrewStorage
+from omsgrain.integrations.crewai import CrewaiStorage
 from support.frameworks import run_page
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 
@@ -82,7 +82,7 @@ def filters(random: Random) -> dict[str, Any]:
 
 
 def test_it_is_a_storage_backend(memory: og.Memory) -> None:
-    assert isinstance(CrewStorage(memory), StorageBackend)
+    assert isinstance(CrewaiStorage(memory), StorageBackend)
 
 
 def test_it_answers_as_the_storage_of_crewai(memory: og.Memory, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_it_answers_as_the_storage_of_crewai(memory: og.Memory, tmp_path: Path) 
 
     Deletions are named by id or by metadata: with a scope, LanceDB deletes the root's records too.
     """
-    random, ours = Random(11), CrewStorage(memory)
+    random, ours = Random(11), CrewaiStorage(memory)
     theirs = LanceDBStorage(path=str(tmp_path / "lance"), compact_every=0)
     known: list[MemoryRecord] = []
     for number in range(120):
@@ -114,7 +114,7 @@ def test_it_answers_as_the_storage_of_crewai(memory: og.Memory, tmp_path: Path) 
             case "search":
                 scope = random.choice((None, *SCOPES))
                 query, least = vector(random), random.choice((0.0, 0.4))
-                given = {
+                given: dict[str, Any] = {
                     "scope_prefix": scope,
                     "limit": random.randrange(1, 8),
                     "min_score": least,
@@ -141,7 +141,7 @@ def test_it_answers_as_the_storage_of_crewai(memory: og.Memory, tmp_path: Path) 
 
 
 def test_filters_of_searches_and_deletions(memory: og.Memory) -> None:
-    random, storage = Random(5), CrewStorage(memory)
+    random, storage = Random(5), CrewaiStorage(memory)
     records = [record(random, number) for number in range(40)]
     storage.save(records)
     for _ in range(20):
@@ -170,7 +170,7 @@ def test_filters_of_searches_and_deletions(memory: og.Memory) -> None:
 
 
 def test_an_update_keeps_the_former_version_and_the_embedding(memory: og.Memory) -> None:
-    storage, first = CrewStorage(memory), record(Random(1), 1)
+    storage, first = CrewaiStorage(memory), record(Random(1), 1)
     storage.save([first])
     storage.update(first.model_copy(update={"content": "corrected", "embedding": None}))
     kept = storage.get_record(first.id)
@@ -181,7 +181,7 @@ def test_an_update_keeps_the_former_version_and_the_embedding(memory: og.Memory)
 
 
 def test_embeddings_of_another_length_are_refused(memory: og.Memory) -> None:
-    storage = CrewStorage(memory)
+    storage = CrewaiStorage(memory)
     storage.save([record(Random(1), 1)])
     for call in (lambda: storage.search([1.0]), lambda: storage.save([record(Random(2), 2, embedding=[1.0])])):  # fmt: skip  # noqa: E501
         with pytest.raises(EmbeddingDimensionMismatchError):

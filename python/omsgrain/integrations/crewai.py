@@ -20,8 +20,8 @@ _backend: Any = framework("crewai.memory.storage.backend", "crewai")
 _NEAREST: Final = 1_000  # vectors that one search looks at
 
 
-class CrewStorage:
-    """The storage of ``crewai.Memory(storage=CrewStorage(memory), embedder=...)``.
+class CrewaiStorage:
+    """The storage of ``crewai.Memory(storage=CrewaiStorage(memory), embedder=...)``.
 
     Each record is a grain of the memory's user, with its embedding as a vector. An update
     supersedes it, so the history has all versions; ``delete`` and ``reset`` delete records with
