@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.integrations.entries import framework
 from omsgrain.memory import verbs
+from omsgrain.memory.limits import MOST
 from omsgrain.search.words import split
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class StrandsMemoryStore(_types.MemoryStore):
         most = (options or {}).get("max_search_results")
         if most is not None and most < 1:
             raise ValueError("max_search_results is at least 1")
-        limit = min(most or self.max_search_results or _RESULTS, verbs.MOST)
+        limit = min(most or self.max_search_results or _RESULTS, MOST)
         return await asyncio.to_thread(self._search, query, limit)
 
     async def add(self, content: str, metadata: dict[str, Any] | None = None) -> dict[str, str]:
