@@ -50,9 +50,9 @@ def test_a_thread_goes_on_where_it_stopped(kind: str, tmp_path: Path) -> None:
         first = graph(grains).invoke({"said": ["tea"]}, config)
         assert [one.value for one in first["__interrupt__"]] == ["go on?"]
         again = graph(grains).invoke(Command(resume="yes"), config)
-        assert again["said"] == ["tea", "noted 0", "yes"]
+        assert again["said"] == ["tea", "noted 1", "yes"]
         last = asyncio.run(graph(grains).ainvoke({"said": ["coffee"]}, config))
-        assert last["said"] == ["tea", "noted 0", "yes", "coffee", "noted 1"]
+        assert last["said"] == ["tea", "noted 1", "yes", "coffee", "noted 2"]
         history = list(graph(grains).get_state_history(config))
         assert history[-2].values == {"said": ["tea"]}
         forked = graph(grains).invoke(None, history[-2].config)
