@@ -20,6 +20,8 @@ from omsgrain.cli.command import (
 from omsgrain.cli.open import passphrase, resolver_in_use, trust_options
 from omsgrain.formats.source import NAMES
 
+_TARGETS = ("mg", *NAMES, "okf")
+
 EXAMPLES = """
 MIF to AIMEM and back; what AIMEM cannot hold is carried along, so nothing is lost:
     omsgrain convert notes.mif.json notes.aimem.json --user ada
@@ -35,12 +37,12 @@ A directory of Markdown notes, as one file:
 @argument(
     "source",
     type=click.Path(exists=True, path_type=Path),
-    help="A file of any format, or a directory of MIF in JSON-LD.",
+    help="A file of any format, or a directory of memories.",
 )
 @argument("target", type=NewPath(dir_okay=True), help="The new file; its name gives its format.")
 @click.option("--format", metavar="NAME",
-              shell_complete=lambda c, p, text: [f for f in ("mg", *NAMES) if f.startswith(text)],
-              help="mg, aimem, mif2, mif1 or mif-ld; by default from TARGET's name.")  # fmt: skip
+              shell_complete=lambda c, p, text: [f for f in _TARGETS if f.startswith(text)],
+              help="mg, aimem, mif2, mif1, mif-ld, okf; by default by TARGET's name.")  # fmt: skip
 @click.option("--layout",
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
               help="The layout of MIF in JSON-LD; by default from TARGET's name.")  # fmt: skip
@@ -71,6 +73,9 @@ def convert(
 
     MIF in JSON-LD is a file, .memory.json, .jsonld, .mif.ndjson or .memory.md, or a directory of
     such files.
+
+    SOURCE can also be the memory of another system, as for `import`. With --format okf, TARGET is
+    a directory of the Open Knowledge Format.
 
     TARGET carries the grains along, so that nothing is lost when it is converted back. With
     --strict it does not, and each lost field is reported.

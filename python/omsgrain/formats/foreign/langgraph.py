@@ -130,7 +130,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
                 base.execute(f"PRAGMA {pragma}")
             base.set_progress_handler(look, _STEPS)
             yield base
-    except sqlite3.Error:
+    except (sqlite3.Error, UnicodeDecodeError):  # a message can have bytes of the database
         raise _refused("not_sqlite", "the database is damaged, or too much work") from None
 
 
