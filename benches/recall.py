@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows M2: what an agent asks of the memories of one user, with and without an embedder.
 
+How well recall finds is measured by ``python -m benches.retrieval``.
+
 The embedder is the mean of one vector for each word: it costs little, and both sides use it.
 The peer ranks texts in memory by bm25s, and vectors by numpy; reciprocal ranks combine them.
 """

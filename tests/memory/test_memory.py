@@ -297,3 +297,63 @@ def test_processes_share_a_memory(tmp_path: Path, long: bool) -> None:
         assert found == {
             f"Worker {worker} saw shelf {n}." for worker in range(4) for n in range(each)
         }
+
+
+def test_recall_finds_other_forms_of_words(memory: og.Memory) -> None:
+    memory.remember("Caroline painted a sunrise")
+    memory.remember("The cat sleeps")
+    assert texts(memory.recall("When did she paint sunrises?")) == ["Caroline painted a sunrise"]
+    assert texts(memory.recall("cats")) == ["The cat sleeps"]
+
+
+def test_age_and_importance_count_if_asked_for(memory: og.Memory) -> None:
+    day = 86_400_000
+    for days, importance in ((40, 0.9), (10, 0.5), (0, 0.1)):
+        memory.store.put(
+            {
+                "type": "event",
+                "content": f"The kettle broke {days}",
+                "user_id": "ada",
+                "created_at": 1_700_000_000_000 - days * day,
+                "importance": importance,
+            }
+        )
+
+    def found_by(**factors: float) -> list[str]:
+        found = memory.recall("kettle broken", **factors)  # type: ignore[arg-type]
+        assert found[0].score == 1
+        return [one.text.rpartition(" ")[2] for one in found]
+
+    assert found_by() == ["0", "10", "40"]  # equal matches: the newest first
+    assert found_by(importance_weight=1.0) == ["40", "10", "0"]
+    assert found_by(half_life_days=10.0) == ["0", "10", "40"]
+    assert found_by(importance_weight=1.0, half_life_days=10.0) == ["10", "0", "40"]
+    assert found_by(importance_weight=1.0, half_life_days=1.0) == ["0", "10", "40"]
+    for wrong in ({"half_life_days": 0.0}, {"importance_weight": 1.5}):
+        with pytest.raises(RangeError) as caught:
+            found_by(**wrong)
+        assert caught.value.field == f"/{next(iter(wrong))}"
+
+
+def test_the_weight_of_vectors(tmp_path: Path) -> None:
+    with og.Memory(tmp_path / "a.omsg", user="ada", embed=embed) as memory:
+        memory.remember("red green wall")
+        memory.remember("a blue sofa, blue curtains and a lamp")
+        words = og.Memory(memory.store, user="ada").recall("lamp red")
+        assert texts(memory.recall("lamp red", vector_weight=0.0))[0] == texts(words)[0]
+        assert texts(memory.recall("lamp red", vector_weight=1.0))[0] == "red green wall"
+        with pytest.raises(RangeError):
+            memory.recall("lamp", vector_weight=1.1)
+
+
+def test_a_model_of_another_dimension_embeds_again(tmp_path: Path) -> None:
+    with og.Memory(tmp_path / "a.omsg", user="ada", embed=embed) as memory:
+        memory.remember("red wall")
+        assert memory.reembed() == 0
+
+    def longer(texts: list[str]) -> list[list[float]]:
+        return [[*vector, 1.0] for vector in embed(texts)]
+
+    with og.Memory(tmp_path / "a.omsg", user="ada", embed=longer) as memory:  # the same name
+        assert memory.reembed() == 1
+        assert memory.reembed() == 0

@@ -28,6 +28,13 @@ def test_scores_are_sums_of_reciprocal_ranks_over_the_best() -> None:
     assert K == 60
 
 
+def test_a_weight_scales_a_list() -> None:
+    assert seqs(fuse([[1, 2], [3, 4]], place=newest, weights=(0.8, 0.2))) == [1, 2, 3, 4]
+    assert seqs(fuse([[1, 2], [3, 2]], place=newest, weights=(0.2, 0.8))) == [2, 3, 1]
+    assert seqs(fuse([[1], [3]], place=newest, weights=(0, 1))) == [3, 1]
+    assert {one.score for one in fuse([[1], [1]], place=newest, weights=(0, 0))} == {0.0}
+
+
 @pytest.mark.parametrize(
     ("lists", "expected"),
     [

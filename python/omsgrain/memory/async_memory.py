@@ -90,10 +90,21 @@ class AsyncMemory:
         at: Time | None = None,
         since: Time | None = None,
         types: Sequence[str] | None = None,
+        vector_weight: float | None = None,
+        half_life_days: float | None = None,
+        importance_weight: float = 0.0,
     ) -> list[Recalled]:
         """Find memories: those that match a question, the best first; without one the newest."""
         return await asyncio.to_thread(
-            self._open().recall, question, limit=limit, at=at, since=since, types=types
+            self._open().recall,
+            question,
+            limit=limit,
+            at=at,
+            since=since,
+            types=types,
+            vector_weight=vector_weight,
+            half_life_days=half_life_days,
+            importance_weight=importance_weight,
         )
 
     async def search(self, text: str, *, limit: int = 10) -> Page:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -39,6 +40,7 @@ class Embedder:
         self._embed = embed
         self._bytes = None if dimension is None else _FLOAT * int(dimension)
         self._questions: OrderedDict[str, bytes] = OrderedDict()
+        self._lock = threading.Lock()
 
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
         """Return the vectors of texts, as float32 in little-endian order.
@@ -72,12 +74,14 @@ class Embedder:
 
     def question(self, store: GrainStore, text: str) -> dict[str, Any]:
         """Return the arguments of a search by meaning; none if the store has no such vectors."""
-        vector = self._questions.get(text)
+        with self._lock:
+            vector = self._questions.get(text)
         if vector is None:
             (vector,) = self.vectors([text])
-            self._questions[text] = vector
-            while len(self._questions) > _QUESTIONS:
-                self._questions.popitem(last=False)
+            with self._lock:
+                self._questions[text] = vector
+                while len(self._questions) > _QUESTIONS:
+                    self._questions.popitem(last=False)
         known = {(model.name, model.dimension) for model in store.vectors.models()}
         if (self.model, len(vector) // _FLOAT) not in known:
             return {}
@@ -85,6 +89,8 @@ class Embedder:
 
     def reembed(self, store: GrainStore, texts: Sequence[tuple[str, str]]) -> int:
         """Store vectors for those of some addresses and texts that have none; return how many."""
+        if self._bytes is None and (first := next((text for _, text in texts if text), None)):
+            self.vectors([first])  # the dimension of the model, which may have changed
         missing = [
             (address, text)
             for address, text in texts

@@ -15,6 +15,7 @@ import omsgrain as og
 from omsgrain.errors import RangeError, SchemaError
 from omsgrain.memory import verbs
 from omsgrain.memory.embedder import BATCH, Embed, Embedder
+from omsgrain.memory.factors import Factors
 from omsgrain.memory.record import UserGrains, values_of
 from omsgrain.memory.trace import traced
 from omsgrain.memory.verbs import About
@@ -103,11 +104,15 @@ class MemoryView:
         at: Time | None = None,
         since: Time | None = None,
         types: Sequence[str] | None = None,
+        vector_weight: float | None = None,
+        half_life_days: float | None = None,
+        importance_weight: float = 0.0,
     ) -> list[Recalled]:
         """Find memories: those that match a question, the best first; without one the newest.
 
         The question is text, with the marks of ``GrainStore.search``: ``+word``, ``-word``,
-        ``"two words"``, ``begin*``.
+        ``"two words"``, ``begin*``. Age and importance count only if you ask for them; without a
+        question, nothing but the time counts.
 
         Args:
             question: the words to find.
@@ -116,9 +121,15 @@ class MemoryView:
                 datetime, or RFC 3339 text.
             since: only memories from this time on.
             types: only these types, of memories or of grains.
+            vector_weight: with ``embed``, the share of the vector in the rank, 0 to 1; by default
+                that of ``GrainStore.search``.
+            half_life_days: a memory that is so many days older than another counts half as much,
+                one twice as much older a quarter.
+            importance_weight: how much the importance counts, 0 to 1. At 1, a memory of importance
+                0 counts nothing; one without importance counts as 0.5.
 
         Raises:
-            RangeError: the limit is out of range.
+            RangeError: a number is out of range.
             SchemaError: the question has no word, or a time is invalid.
         """
         if isinstance(types, str):
@@ -135,6 +146,7 @@ class MemoryView:
             types=types,
             filters=asked,
             embedder=self._embedder,
+            factors=Factors(vector_weight, half_life_days, importance_weight),
         )
         return [
             Recalled(
@@ -318,12 +330,24 @@ class Memory:
         at: Time | None = None,
         since: Time | None = None,
         types: Sequence[str] | None = None,
+        vector_weight: float | None = None,
+        half_life_days: float | None = None,
+        importance_weight: float = 0.0,
     ) -> list[Recalled]:
         """Find memories: those that match a question, the best first; without one the newest.
 
         Arguments and errors are those of ``MemoryView.recall``.
         """
-        return self._view.recall(question, limit=limit, at=at, since=since, types=types)
+        return self._view.recall(
+            question,
+            limit=limit,
+            at=at,
+            since=since,
+            types=types,
+            vector_weight=vector_weight,
+            half_life_days=half_life_days,
+            importance_weight=importance_weight,
+        )
 
     def search(self, text: str, *, limit: int = 10) -> Page:
         """Search the user's grains as ``GrainStore.search`` does, with whole grains as results."""

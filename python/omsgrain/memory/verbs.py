@@ -19,6 +19,7 @@ from omsgrain.formats.records import is_duplicate
 from omsgrain.grain import make
 from omsgrain.interchange.kept import trimmed
 from omsgrain.json_values import time_text
+from omsgrain.memory.factors import PLAIN, Factors
 from omsgrain.memory.limits import MOST, TYPES
 from omsgrain.memory.record import (
     HASH,
@@ -186,6 +187,7 @@ def matches(
     types: Sequence[str] | None,
     filters: Filters,
     embedder: Embedder | None = None,
+    factors: Factors = PLAIN,
 ) -> list[tuple[Recollection, dict[str, Any]]]:
     """Return the memories that match, the best first, each with its values.
 
@@ -193,12 +195,13 @@ def matches(
     """
     if not 1 <= limit <= MOST:
         raise RangeError("limit is out of range", field="/limit", expected=f"1 to {MOST}")
+    factors.check()
     filters = {**filters, "user_id": user_id}
     owned = UserGrains(store, user_id)
     if query is None:
         candidates = _newest(store, filters, limit)
     else:
-        candidates = _best(store, query, filters, limit, embedder)
+        candidates = _best(store, query, filters, limit, embedder, factors)
     wanted = None if types is None else {_folded(name) for name in types}
     chosen: list[tuple[Recollection, dict[str, Any]]] = []
     for match in candidates:
@@ -329,11 +332,23 @@ def _newest(store: og.GrainStore, filters: Filters, limit: int) -> Iterator[Reco
 
 
 def _best(
-    store: og.GrainStore, query: str, filters: Filters, limit: int, embedder: Embedder | None
+    store: og.GrainStore,
+    query: str,
+    filters: Filters,
+    limit: int,
+    embedder: Embedder | None,
+    factors: Factors,
 ) -> Iterator[Recollection]:
     """Yield the grains that match words, or a vector too, the best first, up to a limit."""
     near: dict[str, Any] = {} if embedder is None else embedder.question(store, query)
+    if near and factors.vector_weight is not None:
+        near["vector_weight"] = factors.vector_weight
     try:
+        if factors.reorder:  # which of them is best is known after all are read
+            hits = store.search(query, limit=_LOOKED_AT, **near, **filters).results
+            for hit, score in factors.ranked(hits):
+                yield Recollection(hit.grain, score, hit.snippet)
+            return
         seen = 0
         for most in (limit, _LOOKED_AT):  # all, if the first were not enough
             hits = store.search(query, limit=most, **near, **filters).results

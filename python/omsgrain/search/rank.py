@@ -2,7 +2,8 @@
 """Combine several rankings by reciprocal rank fusion.
 
 Scores of words and of vectors are not comparable, but their ranks are. A grain at rank r of a list
-gets 1 / (K + r). Its score is the sum over all lists (Cormack, Clarke, Büttcher, 2009).
+gets 1 / (K + r), times the weight of the list. Its score is the sum over all lists (Cormack,
+Clarke, Büttcher, 2009).
 """
 
 from __future__ import annotations
@@ -22,24 +23,29 @@ from omsgrain.search.words import WEIGHTS
 K = 60
 """The constant of the paper: larger values flatten the first ranks."""
 
+VECTOR_WEIGHT = 0.2
+"""The default share of vectors beside words. ``python -m benches.retrieval`` measures it: even
+with a weak embedder, recall is no worse than by words alone."""
+
 
 def fuse(
     lists: Sequence[Iterable[int]],
     *,
     place: Callable[[int], bytes],
     limit: int | None = None,
+    weights: Sequence[float] = (),
 ) -> list[Match]:
     """Return the best matches of several lists; ``place`` is asked only about those that tie."""
     parts: dict[int, list[float]] = {}
-    for ranked in lists:
+    for ranked, weight in zip(lists, weights or [1.0] * len(lists), strict=True):
         for rank, seq in enumerate(dict.fromkeys(ranked), K + 1):
             if seq in parts:
-                parts[seq].append(1 / rank)
+                parts[seq].append(weight / rank)
             else:
-                parts[seq] = [1 / rank]
+                parts[seq] = [weight / rank]
     # fsum is independent of order, so grains that swap ranks between lists tie exactly.
     sums = {seq: math.fsum(terms) for seq, terms in parts.items()}
-    best = max(sums.values(), default=1.0)
+    best = max(sums.values(), default=1.0) or 1.0
     order: list[Match] = []
     for total, tied in groupby(sorted(sums, key=sums.__getitem__, reverse=True), sums.__getitem__):
         same = list(tied)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -52,14 +52,18 @@ class Shown:
 def show(fields: Mapping[str, Any], query: Query) -> Shown:
     names: dict[str, None] = {}
     best: tuple[tuple[int, bool], str, Places, list[Span]] | None = None
-    said = list(texts(fields))
-    pattern = _pattern([text for _, text in said], query)
-    for name, text in said:
+    said = [(name, text, set(lowered(text))) for name, text in texts(fields)]
+    forms = _forms(set().union(*[words for _, _, words in said]), query)
+    pattern = query.pattern_with(forms)
+    alone = query.single.union(forms)
+    for name, text, words in said:
+        if query.simple and words.isdisjoint(alone) and text.isascii():
+            continue  # most texts: a look at their words costs less than a look at their places
         places, spans = _found(text, pattern)
         if spans:
             names[name] = None
-            words = {places.spaced[start:end] for start, end in spans}
-            rank = (len(words), name in SAYS)
+            found = {places.spaced[start:end] for start, end in spans}
+            rank = (len(found), name in SAYS)
             if best is None or rank > best[0]:
                 best = rank, name, places, spans
     if best is None:
@@ -70,7 +74,8 @@ def show(fields: Mapping[str, Any], query: Query) -> Shown:
 
 def piece(text: str, fields: Mapping[str, Any], query: Query) -> Snippet:
     """Return the best snippet of a text about a grain; its beginning if nothing matches."""
-    places, spans = _found(text, _pattern([text for _, text in texts(fields)], query))
+    words = set(lowered("\n".join([said for _, said in texts(fields)])))
+    places, spans = _found(text, query.pattern_with(_forms(words, query)))
     if spans:
         return _cut("", places, spans)
     text = places.text
@@ -78,22 +83,17 @@ def piece(text: str, fields: Mapping[str, Any], query: Query) -> Snippet:
     return Snippet("", _CONTROL.sub(" ", text[:high]) + "…" * (high < len(text)), ())
 
 
-def _pattern(said: Sequence[str], query: Query) -> re.Pattern[str]:
-    """Return a regular expression for the matches in a grain, by all its texts.
-
-    Its words with a wanted stem are added as they are written.
-    """
+def _forms(words: set[str], query: Query) -> list[str]:
+    """Return those words of a grain that have a stem which a query asks for, folded."""
     if not query.words:
-        return query.pattern
-    words = set(lowered("\n".join(said)))
+        return []
     by_word = stems(language(words))
-    wanted = {by_word[word] for word in query.words} - {""}
+    wanted = {by_word[word] for word in query.words}
+    wanted.discard("")
     if wanted.isdisjoint(map(by_word.__getitem__, words)):
-        return query.pattern
+        return []
     forms = [word for word in words if by_word[word] in wanted]
-    if not all(map(str.isascii, forms)):
-        forms = split(" ".join(forms))
-    return query.pattern_with(forms)
+    return forms if all(map(str.isascii, forms)) else split(" ".join(forms))
 
 
 def _found(text: str, pattern: re.Pattern[str]) -> tuple[Places, list[Span]]:

@@ -86,6 +86,12 @@ class Query:
         every = (*self.required, *self.optional)
         return frozenset(p.words[0] for p in every if len(p.words) == 1 and not p.prefix)
 
+    @cached_property
+    def simple(self) -> bool:
+        """Whether all that it finds are words that match alone."""
+        every = {*self.required, *self.optional}
+        return len(self.single) == len(every)
+
     def pattern_with(self, words: Iterable[str]) -> re.Pattern[str]:
         """Return the regular expression for the matches, and for some more folded words."""
         more = self.single.union(words)

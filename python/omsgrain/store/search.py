@@ -48,8 +48,16 @@ def search(
     most_bytes: int | None,
     wait: bool,
     filters: Filters,
+    vector_weight: float | None = None,
 ) -> Page:
+    from omsgrain.search.rank import VECTOR_WEIGHT
     from omsgrain.search.text import read_query
+
+    share = VECTOR_WEIGHT if vector_weight is None else vector_weight
+    if not isinstance(share, int | float) or not 0 <= share <= 1:
+        raise RangeError(
+            "vector_weight is out of range", field="/vector_weight", expected="0 to 1"
+        )
 
     if text is None and vector is None:
         raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
@@ -104,7 +112,7 @@ def search(
                 own=indexes.vectors and indexes.vectors(),
             )
             lists.append([(seq, max(0.0, score)) for seq, score in near])
-        hits, cut = _hits(reader, lists, query, limit, most_bytes, asked.names)
+        hits, cut = _hits(reader, lists, share, query, limit, most_bytes, asked.names)
     incomplete: Incomplete | None = "bytes" if cut else None
     if incomplete is None and not complete:
         incomplete = "refused"
@@ -224,6 +232,7 @@ def _owns(reader: Reader, seq: int, blob: bytes, user_id: str | None, key: bytes
 def _hits(
     reader: Reader,
     lists: list[Sequence[tuple[int, float]]],
+    share: float,
     query: Query | None,
     limit: int,
     most_bytes: int | None,
@@ -236,7 +245,8 @@ def _hits(
     ranked = lists[0]
     if len(lists) > 1:
         numbers = [[seq for seq, _ in one] for one in lists]
-        ranked = fuse(numbers, place=partial(_place, reader), limit=limit)
+        weights = (1 - share, share)
+        ranked = fuse(numbers, place=partial(_place, reader), limit=limit, weights=weights)
     hits: list[Hit] = []
     size, incomplete = 0, False
     for seq, score in islice(ranked, limit):

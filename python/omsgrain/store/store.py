@@ -405,6 +405,7 @@ class GrainStore(StorePart):
         *,
         vector: Vector | None = None,
         model: str | None = None,
+        vector_weight: float | None = None,
         limit: int = 10,
         most_bytes: int | None = None,
         wait: bool = True,
@@ -412,14 +413,17 @@ class GrainStore(StorePart):
     ) -> Page:
         """Return the grains that best match words, a vector, or both. Spec: OMS §28.1.
 
-        A grain matches if it has any of the words; rare words count more. ``"two words"`` finds a
-        phrase, ``+word`` requires a word, ``-word`` excludes it, and ``mem*`` finds all words that
-        begin so. Reciprocal rank fusion combines words and a vector.
+        A grain matches if it has any of the words, or another form of one; rare words count more.
+        ``"two words"`` finds a phrase, ``+word`` requires a word, ``-word`` excludes it, and
+        ``mem*`` finds all words that begin so: these are not stemmed. Reciprocal rank fusion
+        combines words and a vector.
 
         Args:
             text: the words to search for.
             vector: the vector to compare with those in ``store.vectors``.
             model: the model of the vector; optional if the store has vectors of one model only.
+            vector_weight: the share of the vector in the rank, if there are words too: 0 to 1, by
+                default 0.2.
             limit: number of results, 1 to 1,000.
             most_bytes: stop once the blobs of the results reach this size.
             wait: first add new grains to the text index. With False, search only what is in the
@@ -441,7 +445,9 @@ class GrainStore(StorePart):
         """
         from omsgrain.store import search
 
-        return search.search(self._context, text, vector, model, limit, most_bytes, wait, filters)
+        return search.search(
+            self._context, text, vector, model, limit, most_bytes, wait, filters, vector_weight
+        )
 
     def history(self, address: str) -> list[Grain]:
         """Return all versions of a grain, oldest first, including all branches of a fork.
