@@ -48,6 +48,10 @@ def _text(text: str, code: int = 0) -> Verb:
 
 
 EXTRAS: Mapping[str, tuple[Verb, ...]] = {
+    "openai-agents": (_text("import omsgrain.integrations.openai_agents"),),
+    "autogen": (_text("import omsgrain.integrations.autogen"),),
+    "llama-index": (_text("import omsgrain.integrations.llama_index"),),
+    "google-adk": (_text("import omsgrain.integrations.google_adk"),),
     "anthropic": (_text("import omsgrain.integrations.anthropic"),),
     "crewai": (_text("import omsgrain.integrations.crewai"),),
     "strands": (_text("import omsgrain.integrations.strands"),),

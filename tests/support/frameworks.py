@@ -20,6 +20,10 @@ FRAMEWORKS: dict[str, tuple[str, str]] = {
     "langgraph": ("langgraph", "langgraph.graph"),
     "crewai": ("crewai", "crewai"),
     "strands": ("strands", "strands"),
+    "openai_agents": ("openai-agents", "agents"),
+    "autogen": ("autogen", "autogen_core"),
+    "llama_index": ("llama-index", "llama_index.core"),
+    "google_adk": ("google-adk", "google.adk"),
 }
 #: What the tests of an adapter need beside its extra.
 _BESIDE: dict[str, tuple[str, ...]] = {"langgraph": ("langgraph",)}
@@ -27,7 +31,10 @@ _TOOLS = ("hypothesis", "pytest", "typing-extensions")
 
 
 def installed(name: str) -> bool:
-    return find_spec(FRAMEWORKS[name][1]) is not None
+    try:
+        return find_spec(FRAMEWORKS[name][1]) is not None
+    except ModuleNotFoundError:  # the package that it is in
+        return False
 
 
 def environment(name: str) -> Path:
@@ -36,12 +43,12 @@ def environment(name: str) -> Path:
     folder = ROOT / "target" / "frameworks" / name
     python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
     made = folder / ".made"
-    if not made.exists():
+    wanted = [*_project("dependencies"), *_project("postgres"), *_project(extra), *_TOOLS]
+    wanted += _BESIDE.get(name, ())
+    if not made.exists() or made.read_text("utf-8").splitlines() != wanted:
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
-        wanted = [*_project("dependencies"), *_project("postgres"), *_project(extra), *_TOOLS]
-        wanted += _BESIDE.get(name, ())
         _run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)
-        made.touch()
+        made.write_text("\n".join(wanted), "utf-8")
     return python
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unicodedata import is_normalized
 
 from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.search.words import split
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _RELATION: Final = "has_value"
 _FORGOTTEN: Final = "forgotten"
 _DELETED_AT_ONCE: Final = 1_000  # the limit of GrainStore.delete_many
+_WORDS: Final = 64  # of a question
 _DEPTH: Final = 16  # levels of a value that a grain holds as they are
 _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
@@ -237,6 +239,12 @@ def delete(store: GrainStore, addresses: Iterable[str]) -> None:
     left = iter(addresses)
     while some := list(islice(left, _DELETED_AT_ONCE)):
         store.delete_many(some, reason="deleted by an agent", erased=_FORGOTTEN)
+
+
+def question(text: str) -> str | None:
+    """Return the words of a text without marks of a search, such as those of a message."""
+    words = dict.fromkeys(split(text))
+    return " ".join(list(words)[:_WORDS]) or None
 
 
 def _entry(grain: Grain) -> Entry:
