@@ -24,7 +24,7 @@ CORE_EXAMPLES := $(subst --lib --tests,--doc,$(CORE_TESTS))
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel dist trial sbom audit lock release-notes clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel dist trial sbom audit resolve lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -146,6 +146,9 @@ sbom: wheel $(AUDIT)/.made ## lists for machines, CycloneDX: of crates as in the
 
 audit: build $(AUDIT)/.made ## known flaws, licences, sources of what we depend on; 3: not all was seen
 	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.audit
+
+resolve: build $(AUDIT)/.made ## whether all extras fit beside the newest of each large framework; 3: not all was tried
+	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.resolve
 
 lock: $(AUDIT)/.made ## lock the packages again; UPGRADE=1 takes the newest ones
 	for extra in all test; do $(AUDIT)/$(SCRIPTS)/uv pip compile pyproject.toml --extra $$extra $(LOCKING) \

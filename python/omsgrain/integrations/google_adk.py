@@ -129,10 +129,7 @@ class GrainMemoryService(_base.BaseMemoryService):
 
     def _add(self, where: Filters, session: str, values: Iterable[Mapping[str, Any]]) -> None:
         within: Filters = {**where, "session_id": session}
-        known = {
-            unpack(grain["x_event"])["id"]
-            for grain in self._store.iter_query(**within)
-        }
+        known = {unpack(grain["x_event"])["id"] for grain in self._store.iter_query(**within)}
         deleted = {entry.name for entry in self._deleted(where).all()}
         grains = [
             {
