@@ -109,7 +109,7 @@ def test_rows_of_entries() -> None:
     expected = []
     for (entry, digest, seq), one in zip(grains, own, strict=True):
         place = mask(one.place, place_of(entry.created_at, digest, seq))
-        expected += [(one.number + token, place) for token in split(entry.tokens)]
+        expected += [(one.number + token + place, b"") for token in split(entry.tokens)]
     assert list(_core.blind_rows(grains, streams)) == sorted(expected)
     named, sealed, keyed, kept = _core.key_rows(grains)
     seqs = [seq.to_bytes(8, "big") for _, _, seq in grains]

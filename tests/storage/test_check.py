@@ -291,11 +291,11 @@ def test_a_table_with_other_flags(copy: Path) -> None:
     """They say how LMDB compares keys."""
     file = copy / "data.mdb"
     data = file.read_bytes()
-    starts = [at for at in range(len(data)) if data.startswith(b"addresses-0", at)]
+    starts = [at for at in range(len(data)) if data.startswith(b"addresses-1", at)]
     found = 0
     for at in starts:
         changed = bytearray(data)
-        changed[at + len(b"addresses-0") + 4] ^= 0x02  # keys are compared from their ends
+        changed[at + len(b"addresses-1") + 4] ^= 0x02  # keys are compared from their ends
         file.write_bytes(changed)
         found += not check_in_child(copy).ok
     assert found  # in the page of the last commit

@@ -14,6 +14,7 @@ import pytest
 import omsgrain as og
 from omsgrain.storage import audit
 from omsgrain.storage.check import check
+from omsgrain.storage.lmdb.reader import address_key
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.records import GrainStatus, pack
 from omsgrain.storage.tables import (
@@ -30,6 +31,7 @@ from omsgrain.storage.tables import (
     HOLDS,
     META,
     MODELS,
+    OLD_ADDRESSES,
     PAST_TERMS,
     REVIEWS,
     SEQUENCE,
@@ -157,7 +159,12 @@ DAMAGES: dict[str, tuple[Row, tuple[str, int | None], bool]] = {
     "vector too long": ((VECTORS, struct.pack(">IQ", 1, 5), bytes(12)), ("state", 5), False),
     "vector under no number": ((VECTORS, b"\0\0\0\1", bytes(8)), ("state", None), False),
     "entry of the audit": ((AUDIT, key(2), b"\x80"), ("audit", None), False),
-    "address of no grain": ((ADDRESSES, ANY, key(MISSING)), ("address", None), True),
+    "address of no grain": ((ADDRESSES, address_key(ANY, MISSING), b""), ("address", None), True),
+    "old address of no grain": (
+        (OLD_ADDRESSES, address_key(ANY, MISSING), b""),
+        ("address", None),
+        True,
+    ),
     "term of no grain": ((TERMS, b"nowhere", bytes(16)), ("term", None), True),
     "term in both tables": ((PAST_TERMS, b"a", bytes(16)), ("term", None), True),
     "counts": ((META, HEAD_RECORD, HEAD.pack(11, 5, 7, 0)), ("head", None), True),

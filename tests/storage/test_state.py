@@ -181,7 +181,7 @@ def test_a_grain_damaged_on_the_disk_is_removed_whole(store: LmdbStorage) -> Non
         store.write(damage)
         remove(store, seq)
     assert (seqs_in(store, TERMS), seqs_in(store, PAST_TERMS)) == ({3}, set())
-    assert [seq for _, seq in dump(store, ADDRESSES)] == [key(3)]
+    assert [row[-4:] for _, row in dump(store, ADDRESSES)] == [key(3)[-4:]]
 
 
 def test_it_is_there_after_reopening(path: Path) -> None:

@@ -36,7 +36,6 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.signatures import SEALED as signatures_SEALED
 from omsgrain.storage.signatures import examine_many, read_row
 from omsgrain.storage.tables import (
-    ADDRESSES,
     BLIND,
     BLOBS,
     COUNTER,
@@ -445,7 +444,7 @@ class BlobCheck(Pass):
         yield from self.of_head(
             after,
             (head.grains, head.blob_bytes, head.last_seq),
-            (entries(ADDRESSES), self._addressed),
+            (self.reader.addresses(), self._addressed),
             entries(TERMS) + entries(PAST_TERMS),
         )
 
@@ -464,15 +463,13 @@ class BlobCheck(Pass):
         yield from self._terms(run, before + 1, after)
 
     def _addresses(self, good: list[tuple[int, bytes, bytes]]) -> Iterator[CheckProblem]:
-        row_at, number_of = self.reader.getter(BLOBS), self.reader.getter(ADDRESSES)
-        watermark = self.reader.head.watermark
+        row_at, watermark = self.reader.getter(BLOBS), self.reader.head.watermark
         for seq, blob, digest in good:
             key = SEQUENCE.pack(seq)
             row = row_at(key)
             if row is None or row[MARK:] != blob:
                 yield CheckProblem("blob", seq, "the sequence number does not map to the grain")
-            # A row of another length raises as another kind of damage.
-            if seq <= watermark and number_of(digest) != key and self.reader.row_of(digest) != seq:
+            if seq <= watermark and not self.reader.has_address(digest, seq):
                 yield CheckProblem("address", seq, "the address does not map to the grain")
 
     def _terms(self, run: Memtable, first: int, last: int) -> Iterator[CheckProblem]:

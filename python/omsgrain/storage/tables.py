@@ -3,7 +3,8 @@
 
     table         life    key                        value
     blobs-0       BLOBS   sequence number, u64       first 8 bytes of the address ++ blob
-    addresses-0   BLOBS   address, 32 bytes          sequence number, u64
+    addresses-1   BLOBS   first 7 bytes ++ grain, u32  nothing: of the newest addresses
+    old-addresses-0  BLOBS  the same                 nothing: of all other addresses
     terms-2       INDEX   kind and term of a filter  places of current grains, 16 bytes each
     past-2        INDEX   kind and term of a filter  the same of past grains
     meta-0        STATE   name of a record           below
@@ -80,6 +81,10 @@ FINGERPRINTS: Final = b"f"
 """The kind of the keys of fingerprints."""
 MARK = 8
 """Bytes of the address before a blob."""
+ADDRESS = 7
+"""Bytes of an address in the tables of addresses; the grain's number follows, in 4 bytes."""
+NEWEST_ADDRESSES = 262_144
+"""Rows that addresses-1 keeps; where more would be, whole keys of it are moved on."""
 LONGEST_KEY = 511
 """Maximum bytes of a key; the minimum is one."""
 
@@ -110,12 +115,16 @@ class Table:
     life: Life
     places: bool = False
     """Whether a key has many values of one size."""
+    split: int = 0
+    """Where a key is split on disk: the second part is a value, the first part is stored once.
+    Readers see one key with an empty value."""
     runs: bool = False
     """Whether LMDB has its rows in sorted runs (``lmdb/sorted_runs.py``); they have no values."""
 
 
 BLOBS = Table(b"blobs-0", Life.BLOBS)
-ADDRESSES = Table(b"addresses-0", Life.BLOBS)
+ADDRESSES = Table(b"addresses-1", Life.BLOBS, places=True, split=1)
+OLD_ADDRESSES = Table(b"old-addresses-0", Life.BLOBS, places=True, split=1)
 TERMS = Table(b"terms-2", Life.INDEX, places=True)
 PAST_TERMS = Table(b"past-2", Life.INDEX, places=True)
 META = Table(b"meta-0", Life.STATE)

@@ -53,6 +53,9 @@ pub mod validate;
 // Only the binding needs these.
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod addresses;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod batch;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

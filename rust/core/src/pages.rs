@@ -19,6 +19,7 @@ use std::cmp::Ordering;
 
 use crate::Result;
 use crate::address::Digest;
+use crate::addresses;
 use crate::batch::on_all_cores;
 use crate::index_rows::{Key, bucket, rows};
 use crate::memtable::in_range;
@@ -132,7 +133,8 @@ impl Expected {
         for (sum, (sequence, digest, _, past)) in sums.iter().zip(grains) {
             let terms = if *past { &mut self.past } else { &mut self.current };
             terms.join(sum);
-            self.addresses.add(&digest[..], &sequence.to_be_bytes());
+            let (key, value) = addresses::row(digest, *sequence)?;
+            self.addresses.add(&key, &value);
         }
         Ok(())
     }

@@ -12,6 +12,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString};
 
+use crate::addresses;
 use crate::functions::{HeldFile, digest as hash, hex};
 use crate::index::{Stored, hashed, with_addresses};
 use crate::memtable::Tail;
@@ -52,14 +53,14 @@ pub struct CommitReader {
 }
 
 struct Tables {
-    addresses: Py<PyAny>,
+    addresses: [Py<PyAny>; 2],
     blobs: Py<PyAny>,
     terms: Py<PyAny>,
 }
 
 /// A data file: what begins a read transaction, the open file, the lock of its map, and the tables
-/// of addresses, of blobs and of current terms.
-type File = (Py<PyAny>, Py<HeldFile>, Py<PyAny>, Py<PyAny>, Py<PyAny>, Py<PyAny>);
+/// of addresses and of old addresses, of blobs and of current terms.
+type File = (Py<PyAny>, Py<HeldFile>, Py<PyAny>, [Py<PyAny>; 2], Py<PyAny>, Py<PyAny>);
 /// A commit: its number, the watermark, the last sequence number; whether the memtable is whole,
 /// and plain.
 type Commit = (u64, u64, u64, bool, bool);
@@ -232,7 +233,7 @@ impl CommitReader {
         found
     }
 
-    /// The sequence number of an address, as the key of its blob.
+    /// The sequence number of an address, as the key of its blob; the blob's hash must be compared.
     fn number<'py>(&self, txn: &Bound<'py, PyAny>, digest: &Digest) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let py = txn.py();
         let (key, recent) = (PyBytes::new(py, digest), self.recent.bind(py));
@@ -243,8 +244,15 @@ impl CommitReader {
             let seen = self.whole && number <= self.last;
             return Ok(seen.then(|| PyBytes::new(py, &number.to_be_bytes())));
         }
-        let number = Get::new(txn, &self.tables.addresses)?.value(&key)?;
-        Ok(number.filter(|number| number.as_bytes().len() == NUMBER))
+        for table in &self.tables.addresses {
+            let cursor = opened(txn, table)?;
+            let number = addresses::first(&cursor, digest)?;
+            cursor.call_method0(intern!(py, "close"))?;
+            if let Some(number) = number {
+                return Ok(Some(PyBytes::new(py, &number.to_be_bytes())));
+            }
+        }
+        Ok(None)
     }
 
     /// The same of many; None if one is absent.
@@ -253,19 +261,14 @@ impl CommitReader {
         if digests.len() < TOGETHER || !self.recent.bind(py).is_empty() {
             return digests.iter().map(|digest| self.number(txn, digest)).collect();
         }
-        let mut order: Vec<usize> = (0..digests.len()).collect();
-        order.sort_unstable_by_key(|at| &digests[*at]); // neighbours share pages
-        let keys = PyList::new(py, order.iter().map(|at| PyBytes::new(py, &digests[*at])))?;
-        let cursor = txn.call_method1(intern!(py, "cursor"), (self.tables.addresses.bind(py),))?;
-        let found = cursor.call_method1(intern!(py, "getmulti"), (keys,))?.cast_into::<PyList>()?;
-        cursor.call_method0(intern!(py, "close"))?;
-        if found.len() != order.len() {
-            return Ok(None);
-        }
+        let keys: Vec<_> = digests.iter().map(|digest| PyBytes::new(py, digest)).collect();
         let mut numbers: Vec<Option<Key<'py>>> = vec![None; digests.len()];
-        for (pair, at) in found.iter().zip(order) {
-            let (_, number): (Key<'py>, Key<'py>) = pair.extract()?;
-            numbers[at] = Some(number).filter(|number| number.as_bytes().len() == NUMBER);
+        for table in &self.tables.addresses {
+            let cursor = opened(txn, table)?;
+            for (at, number) in addresses::listed(&cursor, keys.clone())? {
+                numbers[at].get_or_insert_with(|| PyBytes::new(py, &number.to_be_bytes()));
+            }
+            cursor.call_method0(intern!(py, "close"))?;
         }
         Ok(numbers.into_iter().collect())
     }
@@ -285,7 +288,7 @@ impl CommitReader {
         limit: usize,
     ) -> PyResult<Vec<Place>> {
         let py = txn.py();
-        let cursor = txn.call_method1(intern!(py, "cursor"), (self.tables.terms.bind(py),))?;
+        let cursor = opened(txn, &self.tables.terms)?;
         let mut places = Vec::new();
         if cursor.call_method1(intern!(py, "set_key"), (key,))?.is_truthy()? {
             let walk = if newest {
@@ -333,6 +336,11 @@ fn sequence(key: &Key<'_>) -> u64 {
 fn is_taken(lock: &Bound<'_, PyAny>) -> bool {
     let taken = lock.getattr(intern!(lock.py(), "taken"));
     taken.is_ok_and(|taken| taken.is_truthy().unwrap_or(true))
+}
+
+/// A cursor on a table; close it.
+fn opened<'py>(txn: &Bound<'py, PyAny>, table: &Py<PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    txn.call_method1(intern!(txn.py(), "cursor"), (table.bind(txn.py()),))
 }
 
 /// Looks up keys in a table.

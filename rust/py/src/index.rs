@@ -5,13 +5,12 @@
 use std::sync::Arc;
 
 use omsgrain_core::address::Digest;
+use omsgrain_core::batch;
 use omsgrain_core::index_rows::Place;
 use omsgrain_core::memtable::Part;
-use omsgrain_core::{Code, Error, batch};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
-use crate::error::raise;
 use crate::functions::hex;
 
 /// A key and its value.
@@ -100,39 +99,6 @@ impl BlobRows {
         let key = PyBytes::new(py, &self.next.to_be_bytes());
         self.next += 1;
         Ok(Some((key, row)))
-    }
-}
-
-/// Rows of addresses and their sequence numbers, sorted.
-#[pyfunction]
-pub fn address_rows<'py>(
-    py: Python<'py>,
-    digests: Vec<Bound<'py, PyBytes>>,
-    sequences: Vec<u64>,
-) -> PyResult<AddressRows> {
-    let mut rows = Vec::with_capacity(digests.len());
-    for (digest, sequence) in digests.iter().zip(sequences) {
-        let wrong = |_| raise(py, &Error::new(Code::HashLength, "a digest has 32 bytes"));
-        let digest: [u8; 32] = digest.as_bytes().try_into().map_err(wrong)?;
-        rows.push((digest, sequence));
-    }
-    py.detach(|| rows.sort_unstable());
-    Ok(AddressRows(rows.into_iter()))
-}
-
-/// A walk over rows of addresses.
-#[pyclass(module = "omsgrain._core")]
-pub struct AddressRows(std::vec::IntoIter<([u8; 32], u64)>);
-
-#[pymethods]
-impl AddressRows {
-    fn __iter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        this
-    }
-
-    fn __next__<'py>(&mut self, py: Python<'py>) -> Option<Row<'py>> {
-        let (digest, sequence) = self.0.next()?;
-        Some((PyBytes::new(py, &digest), PyBytes::new(py, &sequence.to_be_bytes())))
     }
 }
 

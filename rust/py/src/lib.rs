@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `omsgrain._core`: this file lists the functions for Python; `omsgrain-core` does the work.
 
+mod addresses;
 mod batch;
 mod blind;
 mod columns;
@@ -31,6 +32,8 @@ mod sorted_runs;
 #[pyo3::pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
+    use crate::addresses::{address_rows, listed};
+    #[pymodule_export]
     use crate::batch::{Batch, encode_jsonl, encode_many};
     #[pymodule_export]
     use crate::blind::{
@@ -57,7 +60,7 @@ mod _core {
         unpack_floats, usual_seconds, verify, verify_many,
     };
     #[pymodule_export]
-    use crate::index::{address_rows, all_placed, blob_rows, blobs_at, stored_blobs};
+    use crate::index::{all_placed, blob_rows, blobs_at, stored_blobs};
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]

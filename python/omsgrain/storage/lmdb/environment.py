@@ -43,7 +43,7 @@ from omsgrain.storage.lmdb.data_file import (
 from omsgrain.storage.lmdb.memtable import LEAST, IdleThread, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.location import Budget
-from omsgrain.storage.tables import ADDRESSES, BLOBS, MARK, TERMS
+from omsgrain.storage.tables import ADDRESSES, BLOBS, MARK, OLD_ADDRESSES, TERMS
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database
@@ -227,7 +227,8 @@ class Environment:
         if self._shared is not None:
             return None
         file = self.file
-        tables = file.tables[ADDRESSES], file.tables[BLOBS], file.tables[TERMS]
+        addresses = [file.tables[ADDRESSES], file.tables[OLD_ADDRESSES]]
+        tables = addresses, file.tables[BLOBS], file.tables[TERMS]
         return _core.CommitReader(
             (file.env.begin, file.held, self._map_lock, *tables), commit, memtable, MARK
         )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -40,6 +40,7 @@ from omsgrain.storage.lmdb.memtable import RUN, Memtable
 from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.records import removed_digests, unpack
 from omsgrain.storage.tables import (
+    ADDRESS,
     ADDRESSES,
     BLIND,
     BLOBS,
@@ -48,7 +49,9 @@ from omsgrain.storage.tables import (
     FORMAT_VALUE,
     HEAD,
     HEAD_RECORD,
+    MARK,
     META,
+    OLD_ADDRESSES,
     SEQUENCE,
     STATES,
     SUPERSEDES,
@@ -210,7 +213,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
 
     def write_run() -> None:
         nonlocal grains, rows, readdressed, run
-        missing = {d: seq for d, seq in run.digests.items() if writer.row_of(d) != seq}
+        missing = {d: n for d, n in run.digests.items() if not writer.has_address(d, n)}
         writer.add_addresses(missing)
         writer.add_rows(run)
         grains, rows = grains + len(run.digests), rows + run.tail.rows()
@@ -227,8 +230,9 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
         if len(run.digests) >= RUN:
             write_run()
     write_run()
-    if writer.entries(ADDRESSES) > grains:
-        _drop_stray_addresses(writer)
+    readdressed += _lead_to_damaged(writer, damaged)
+    if writer.addresses() > grains + len(damaged):
+        _drop_stray_addresses(writer, set(damaged))
     lead_back(writer)
     mentions.forget(writer)
     counts = {"grains": grains + len(damaged), "blob_bytes": blob_bytes}
@@ -237,11 +241,25 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
     return RebuildReport(grains, rows, readdressed, tuple(damaged))
 
 
-def _drop_stray_addresses(writer: LmdbWriter) -> None:
+def _lead_to_damaged(writer: LmdbWriter, damaged: list[int]) -> int:
+    """Add missing addresses of damaged blobs, as their marks begin; return how many."""
+    missing = {}
+    for seq in damaged:
+        mark = (writer.row(BLOBS, SEQUENCE.pack(seq)) or b"")[:MARK].ljust(32, b"\0")
+        if not writer.has_address(mark, seq):
+            missing[mark] = seq
+    writer.add_addresses(missing)
+    return len(missing)
+
+
+def _drop_stray_addresses(writer: LmdbWriter, damaged: Container[int]) -> None:
     """Drop addresses without a grain; a damaged blob keeps the one that it was put under."""
-    for digest, row in writer.rows(ADDRESSES):
-        if len(row) != SEQUENCE.size or writer.row(BLOBS, row) is None:
-            writer.set_row(ADDRESSES, digest, None)
+    for table in (ADDRESSES, OLD_ADDRESSES):
+        for key, _ in writer.rows(table):
+            seq = int.from_bytes(key[ADDRESS:], "big")
+            blob = writer.row(BLOBS, SEQUENCE.pack(seq))
+            if blob is None or (seq not in damaged and blob[:ADDRESS] != key[:ADDRESS]):
+                writer.set_row(table, key, None)
 
 
 def lead_back(writer: Writer) -> None:
@@ -264,7 +282,14 @@ def lead_back(writer: Writer) -> None:
 
 
 _OLDER_BLIND = b"blind-0"  # had each place as a row of its own
-_DROPPED = b"terms-0", b"terms-1", b"past-1", _OLDER_BLIND  # tables of older formats
+# tables of older formats, and whether they have places
+_DROPPED = {
+    b"terms-0": True,
+    b"terms-1": True,
+    b"past-1": True,
+    _OLDER_BLIND: True,
+    b"addresses-0": False,
+}
 
 
 def upgrade(env: Environment) -> None:
@@ -277,8 +302,8 @@ def upgrade(env: Environment) -> None:
         writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
         rebuild(writer)
         writer.add_older_rows(BLIND, env.file.env, _OLDER_BLIND)
-        for name in _DROPPED:
-            writer.drop_table(env.file.env, name)
+        for name, places in _DROPPED.items():
+            writer.drop_table(env.file.env, name, places=places)
 
     env.write(work, alone=True)
     env.file.format = FORMAT

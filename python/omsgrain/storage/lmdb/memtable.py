@@ -2,7 +2,7 @@
 """The grains beyond the watermark: on disk as blobs, and not yet in the index tables.
 
 Blobs are committed one by one; addresses and index rows are written in sorted runs, because rows
-in random places of a tree cost several times as much. What lies between, a process keeps here,
+in random places of a tree cost several times as much. A process keeps the rest here,
 made from the blobs themselves, and merges into every answer: a grain is found the moment its put
 returns, and losing this loses nothing.
 

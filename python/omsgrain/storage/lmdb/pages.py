@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from omsgrain import _core
-from omsgrain.storage.tables import ADDRESSES, PAST_TERMS, TABLES, TERMS
+from omsgrain.storage.tables import ADDRESSES, OLD_ADDRESSES, PAST_TERMS, TABLES, TERMS
 
 _HEADER = 16
 _META = struct.Struct("=24x48s48sQQ")  # behind the page's header
 _PLACES = 0x14  # the flags of a table whose keys have many values of one size
-_SUMMED = (ADDRESSES, TERMS, PAST_TERMS)
+_SUMMED = (ADDRESSES, OLD_ADDRESSES, TERMS, PAST_TERMS)
 
 Sum: TypeAlias = "tuple[int, bytes]"
 """The number of a table's rows, and the sum of their hashes."""
@@ -57,8 +57,14 @@ def walked(fd: int, page_size: int, commit: int) -> PageReport:
                 if flags.get(table.name, 0) != (_PLACES if table.places else 0):
                     return PageReport(f"the flags of {table.name.decode()} are damaged")
             sums = {name: total for name, _, total in found}
-            report = PageReport(sums=tuple(sums.get(name, (0, bytes(16))) for name in names))
+            new, old, *terms = (sums.get(name, (0, bytes(16))) for name in names)
+            report = PageReport(sums=(_joined(new, old), *terms))
     return report
+
+
+def _joined(one: Sum, other: Sum) -> Sum:
+    total = int.from_bytes(one[1], "big") + int.from_bytes(other[1], "big")
+    return one[0] + other[0], (total % (1 << 128)).to_bytes(16, "big")
 
 
 def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Container, Iterator, Sequence
+from hashlib import sha256
 from heapq import merge
 from itertools import chain, groupby, islice, takewhile
 from types import TracebackType
@@ -29,6 +30,7 @@ from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
+    ADDRESS,
     ADDRESSES,
     BLOBS,
     FINGERPRINTS,
@@ -36,6 +38,7 @@ from omsgrain.storage.tables import (
     HEAD_RECORD,
     MARK,
     META,
+    OLD_ADDRESSES,
     PAST_TERMS,
     SEQUENCE,
     STATES,
@@ -58,6 +61,11 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
 
 _PRINT, _PLACE = 17, 16  # bytes of the key of a fingerprint, and of a place
 _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
+
+
+def address_key(digest: bytes, seq: int) -> bytes:
+    """Return the key of an address and its grain; of the address the first bytes are enough."""
+    return digest[:ADDRESS] + SEQUENCE.pack(seq)[-4:]
 
 
 class LmdbHead(NamedTuple):
@@ -259,7 +267,7 @@ class TermReader(Reader):
     def _is_whole(self) -> bool:
         """Whether all grains known beyond the watermark are there, and so none was removed."""
         if self._whole is None:
-            there = self.head.grains - self.entries(ADDRESSES)
+            there = self.head.grains - self.addresses()
             self._whole = self.memtable.known(self.head.last_seq) == there
         return self._whole
 
@@ -279,6 +287,10 @@ class TermReader(Reader):
     def cursor(self, table: Table) -> Cursor[bytes]:
         """Return a cursor on a table, for passes that would open thousands; close it."""
         return self._txn.cursor(self._tables[table])
+
+    def addresses(self) -> int:
+        """Return the number of rows in the tables of addresses."""
+        return self.entries(ADDRESSES) + self.entries(OLD_ADDRESSES)
 
     def entries(self, table: Table) -> int:
         return int(self._txn.stat(self._tables[table])["entries"])
@@ -379,19 +391,43 @@ class LmdbReader(TermReader):
         return self.row_of(digest)
 
     def row_of(self, digest: bytes) -> int | None:
-        """Return the sequence number that the table of addresses has."""
-        row = self._txn.get(digest, None, self._tables[ADDRESSES])
-        return None if row is None else int(SEQUENCE.unpack(row)[0])
+        """Return the sequence number that the tables of addresses have."""
+        for _, seq in self._listed([digest]):
+            if self._is_of(seq, digest):
+                return seq
+        return None
+
+    def has_address(self, digest: bytes, seq: int) -> bool:
+        """Whether the tables of addresses have a row for a grain."""
+        key = address_key(digest, seq)
+        return self.row(ADDRESSES, key) is not None or self.row(OLD_ADDRESSES, key) is not None
+
+    def _listed(self, digests: Sequence[bytes]) -> list[tuple[int, int]]:
+        """Return the grains in the rows of some addresses: the index of each, and the number.
+
+        A row has the beginning of an address only, so compare the whole one.
+        """
+        found: list[tuple[int, int]] = []
+        for table in (ADDRESSES, OLD_ADDRESSES):
+            with self._txn.cursor(self._tables[table]) as cursor:
+                found += _core.listed(cursor, digests)
+        return found
+
+    def _is_of(self, seq: int, digest: bytes) -> bool:
+        """Whether a grain has an address; a damaged one has that which its mark begins."""
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[BLOBS])
+        if row is None:
+            return False
+        found = sha256(row[MARK:]).digest()
+        return found == digest or (found[:MARK] != row[:MARK] == digest[:MARK])
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         if len(digests) < _MANY:
             return [self.seq_of(digest) for digest in digests]
-        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
-            rows = dict(cursor.getmulti(sorted(digests)))  # neighbours share pages
-        unpack, row_of = SEQUENCE.unpack, rows.get
-        found: list[int | None] = [
-            None if (row := row_of(digest)) is None else unpack(row)[0] for digest in digests
-        ]
+        found: list[int | None] = [None] * len(digests)
+        for i, seq in self._listed(digests):
+            if found[i] is None and self._is_of(seq, digests[i]):
+                found[i] = seq
         for known in self._unsettled():
             for i, digest in enumerate(digests):
                 if digest in known:
@@ -399,7 +435,7 @@ class LmdbReader(TermReader):
         return found
 
     def _unsettled(self) -> tuple[Container[bytes], ...]:
-        """Addresses of which the table alone does not tell."""
+        """Addresses of which the tables alone do not tell."""
         return (self.memtable.digests,) if self.memtable.digests else ()
 
     def blob_at(self, seq: int) -> bytes | None:
@@ -414,30 +450,24 @@ class LmdbReader(TermReader):
         return stored_grain(blob, _core.address(blob))  # as `stored`, but for its call
 
     def named(self, digest: bytes) -> Grain | None:
-        key = None
+        address = digest.hex()
         if not self.memtable.digests:
-            key = self._txn.get(digest, None, self._tables[ADDRESSES])
-            if key is None:
-                return None
-        if key is None or len(key) != SEQUENCE.size:  # unpacking a damaged one says so
-            seq = self.seq_of(digest)
-            if seq is None:
-                return None
-            key = SEQUENCE.pack(seq)
-        row = self._txn.get(key, None, self._tables[BLOBS])
-        if row is None:
-            return None
-        blob = row[MARK:]
-        address = _core.address(blob)
-        if address != digest.hex():
-            raise damaged_at(digest, address)
-        return stored_grain(blob, address)
+            for _, number in self._listed([digest]):  # of which one hash is enough
+                grain = self.grain(number)
+                if grain is not None and grain.address == address:
+                    return grain
+        seq = self.seq_of(digest)
+        grain = None if seq is None else self.grain(seq)
+        if grain is not None and grain.address != address:
+            raise damaged_at(digest, grain.address)
+        return grain
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        numbers = self.find(digests)
-        if None not in numbers:
+        numbers = dict(reversed(self._listed(digests)))  # not compared yet: hashing is below
+        numbers |= {i: seq for i, d in enumerate(digests) if (seq := self.memtable.digests.get(d))}
+        if len(numbers) == len(digests):
             get, pack, table = self._txn.get, SEQUENCE.pack, self._tables[BLOBS]
-            rows = [get(pack(number), None, table) for number in numbers]
+            rows = [get(pack(numbers[i]), None, table) for i in range(len(digests))]
             if None not in rows:
                 found = _core.blobs_at([row for row in rows if row is not None], digests, MARK)
                 if found is not None:
@@ -520,10 +550,14 @@ class LmdbReader(TermReader):
         if table.runs:
             with self._txn.cursor(self._tables[table]) as cursor:
                 return b"" if sorted_runs.has(cursor, key) else None
+        if table.split:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                there = cursor.set_key_dup(key[: table.split], key[table.split :])
+                return b"" if there else None
         return self._txn.get(key, None, self._tables[table])
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        if len(keys) >= _MANY and not table.runs:
+        if len(keys) >= _MANY and not table.runs and not table.split:
             with self._txn.cursor(self._tables[table]) as cursor:
                 return dict(cursor.getmulti(keys))
         return {key: value for key in keys if (value := self.row(table, key)) is not None}
@@ -545,6 +579,8 @@ class LmdbReader(TermReader):
         with self._txn.cursor(self._tables[table]) as cursor:
             if table.runs:
                 return sorted_runs.page(cursor, after, prefix, limit)
+            if table.split:
+                return _split_page(cursor, table.split, after, prefix, limit)
             if after is None or after < prefix:
                 there = cursor.set_range(prefix)
             else:
@@ -580,6 +616,25 @@ class LmdbReader(TermReader):
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         with self._txn.cursor(self._tables[table]) as cursor:
             return cursor.item() if cursor.last() else None
+
+
+def _split_page(
+    cursor: Cursor[bytes], split: int, after: bytes | None, prefix: bytes, limit: int
+) -> list[tuple[bytes, bytes]]:
+    """Return the next rows of a table whose keys are split on disk."""
+    start = prefix if after is None or after < prefix else after
+    key, value = start[:split], start[split:]
+    there = bool(value) and cursor.set_range_dup(key, value)
+    if not there:
+        there = cursor.set_range(key)
+        if there and value and cursor.key() == key:
+            there = cursor.next_nodup()
+    if there and b"".join(cursor.item()) == after:
+        there = cursor.next()
+    if not there:
+        return []
+    rows = (key + value for key, value in islice(cursor, limit))
+    return [(whole, b"") for whole in takewhile(lambda row: row.startswith(prefix), rows)]
 
 
 class LmdbSnapshot(LmdbReader):
@@ -619,16 +674,6 @@ class LmdbSnapshot(LmdbReader):
             self.__exit__(type(error), error, None)
             raise
         return self
-
-    def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        if self.memtable.digests or len(digests) >= _MANY:
-            return super().find(digests)
-        get, table = self._txn.get, self._tables[ADDRESSES]
-        found: list[int | None] = []
-        for digest in digests:
-            row = get(digest, None, table)
-            found.append(None if row is None else SEQUENCE.unpack(row)[0])
-        return found
 
     def __exit__(
         self,

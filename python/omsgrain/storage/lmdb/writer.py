@@ -18,7 +18,7 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which, dropped
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
-from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader
+from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader, address_key
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     ADDRESSES,
@@ -30,6 +30,8 @@ from omsgrain.storage.tables import (
     LONGEST_KEY,
     MARK,
     META,
+    NEWEST_ADDRESSES,
+    OLD_ADDRESSES,
     PAST_TERMS,
     SEQUENCE,
     TERMS,
@@ -101,8 +103,7 @@ class LmdbWriter(LmdbReader):
         for known in (session.fresh, session.pending, self.memtable.digests):
             if not known.keys().isdisjoint(unlike):
                 return False
-        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
-            return not cursor.getmulti(sorted(digests))  # neighbours share pages
+        return not (self.addresses() and self._listed(digests))
 
     def _put_one(self, digest: bytes, blob: bytes) -> bool:
         """Append one blob if it is new, with as few calls as that takes."""
@@ -111,7 +112,7 @@ class LmdbWriter(LmdbReader):
             digest in session.fresh
             or digest in session.pending
             or digest in self.memtable.digests
-            or self._txn.get(digest, None, self._tables[ADDRESSES]) is not None
+            or (self.addresses() and self._listed([digest]))
         ) and self.seq_of(digest) is not None:
             return False
         last, blob_bytes, grains, watermark = self.head
@@ -146,7 +147,7 @@ class LmdbWriter(LmdbReader):
         self._set_head(self.head._replace(last_seq=max(last, self.head.last_seq)))
 
     def some_rows(self, table: Table, keys: Sequence[bytes]) -> dict[bytes, bytes]:
-        if table.runs or len(keys) < _MANY:
+        if table.runs or table.split or len(keys) < _MANY:
             return super().some_rows(table, keys)
         with self._txn.cursor(self._tables[table]) as cursor:
             return dict(cursor.getmulti(sorted(keys)))  # neighbours share pages
@@ -159,6 +160,12 @@ class LmdbWriter(LmdbReader):
                 sorted_runs.remove(cursor, [key])
                 if value is not None:
                     sorted_runs.add(cursor, [(key, value)])
+        elif table.split:
+            key, rest = key[: table.split], key[table.split :]
+            if value is None:
+                self._txn.delete(key, rest, self._tables[table])
+            else:
+                self._txn.put(key, rest, dupdata=False, db=self._tables[table])
         elif value is None:
             self._txn.delete(key, db=self._tables[table])
         else:
@@ -174,6 +181,9 @@ class LmdbWriter(LmdbReader):
         with self._txn.cursor(self._tables[table]) as cursor:
             if table.runs:
                 sorted_runs.add(cursor, rows)
+            elif table.split:
+                cut = table.split
+                cursor.putmulti([(key[:cut], key[cut:]) for key, _ in rows], dupdata=False)
             else:
                 cursor.putmulti(rows)
 
@@ -231,7 +241,7 @@ class LmdbWriter(LmdbReader):
             # Older snapshots need their index rows, which could not be made later.
             self.memtable.load_rows(self, self._session.base or 0)
         forget(self, list(rows))
-        self._drop_addresses(good, {seq: rows[seq] for seq in damaged})
+        self._drop_addresses(rows)
         with self._txn.cursor(blobs) as cursor:
             for seq in rows:
                 if cursor.set_key(SEQUENCE.pack(seq)):
@@ -242,17 +252,18 @@ class LmdbWriter(LmdbReader):
         size = sum(map(len, rows.values())) - MARK * len(rows)
         self._set_head(LmdbHead(last, blob_bytes - size, grains - len(rows), watermark))
 
-    def _drop_addresses(
-        self, good: list[tuple[int, bytes, bytes]], damaged: dict[int, bytes]
-    ) -> None:
-        with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
-            for digest, seq in sorted((digest, seq) for seq, _, digest in good):
-                if cursor.set_key(digest) and cursor.value() == SEQUENCE.pack(seq):
-                    cursor.delete()
-        for seq, row in damaged.items():
-            for digest, _ in list(self.rows(ADDRESSES, prefix=row[:MARK])):
-                if self.row_of(digest) == seq:
-                    self._txn.delete(digest, db=self._tables[ADDRESSES])
+    def _drop_addresses(self, rows: dict[int, bytes]) -> None:
+        """Drop the addresses of grains, given by their rows, whose marks they begin with."""
+        keys = sorted(address_key(row, seq) for seq, row in rows.items())
+        for table in (OLD_ADDRESSES, ADDRESSES):
+            split, left = table.split, []
+            with self._txn.cursor(self._tables[table]) as cursor:
+                for key in keys:
+                    if cursor.set_key_dup(key[:split], key[split:]):
+                        cursor.delete()
+                    else:
+                        left.append(key)
+            keys = left
 
     def _drop_terms(self, good: list[tuple[int, bytes, bytes]], damaged: AbstractSet[int]) -> None:
         """Drop the index rows of grains, each given with its blob and address."""
@@ -335,7 +346,7 @@ class LmdbWriter(LmdbReader):
             return
         memtable.load_rows(self, head.last_seq)
         removed: set[int] = set()
-        if len(memtable.numbers) != head.grains - self.entries(ADDRESSES):  # some, or damage
+        if len(memtable.numbers) != head.grains - self.addresses():  # some, or damage
             there = self._numbers(head.watermark, head.last_seq)
             removed = set(memtable.numbers).difference(there)
         digests = memtable.digests
@@ -351,9 +362,32 @@ class LmdbWriter(LmdbReader):
 
     def add_addresses(self, digests: dict[bytes, int]) -> None:
         """Write addresses in order, since neighbours share pages."""
+        self._move_addresses(self.entries(ADDRESSES) + len(digests) - NEWEST_ADDRESSES)
         rows = _core.address_rows(list(digests), list(digests.values()))
         with self._txn.cursor(self._tables[ADDRESSES]) as cursor:
             cursor.putmulti(rows)
+
+    def _move_addresses(self, least: int) -> None:
+        """Move so many rows or more to the table of old addresses: those of the fullest keys.
+
+        Each run touches every page of addresses-1. Of the other table it touches the pages of a
+        few keys, and each of these gets many rows.
+        """
+        if least <= 0:
+            return
+        with (
+            self._txn.cursor(self._tables[ADDRESSES]) as new,
+            self._txn.cursor(self._tables[OLD_ADDRESSES]) as old,
+        ):
+            sizes = [(new.count(), key) for key in new.iternext_nodup()]
+            for size, key in sorted(sizes, reverse=True):
+                new.set_key(key)
+                old.putmulti([(key, value) for value in new.iternext_dup()])
+                new.set_key(key)
+                new.delete(dupdata=True)
+                least -= size
+                if least <= 0:
+                    return
 
     def add_rows(self, memtable: Memtable, removed: AbstractSet[int] = frozenset()) -> None:
         """Write index rows in order, those of past grains apart, of removed ones none."""
@@ -393,10 +427,10 @@ class LmdbWriter(LmdbReader):
                 while part := [(key + place, b"") for key, place in islice(walk, _ROWS_TOGETHER)]:
                     self.set_rows(table, part)
 
-    def drop_table(self, env: lmdb.Environment, name: bytes) -> None:
-        """Delete a table of places that an older format had."""
+    def drop_table(self, env: lmdb.Environment, name: bytes, *, places: bool) -> None:
+        """Delete a table that an older format had."""
         with suppress(lmdb.NotFoundError):
-            old = env.open_db(name, txn=self._txn, create=False, dupsort=True, dupfixed=True)
+            old = env.open_db(name, self._txn, create=False, dupsort=places, dupfixed=places)
             self._txn.drop(old)
 
 
