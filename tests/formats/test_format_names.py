@@ -13,10 +13,12 @@ from pathlib import Path
 import omsgrain
 from omsgrain import formats
 from omsgrain.formats.source import FOREIGN, NAMES
+from omsgrain.mcp.tools import EXPORTED
 
 ROOT = Path(omsgrain.__file__).parent
-#: The one list of the names, and the specifications that a conformance report is about.
-NAMED = {"formats/source.py", "conformance/rule.py"}
+#: The one list of the names, the specifications that a conformance report is about, and the
+#: choices of an MCP tool, whose schema is told before any format is loaded.
+NAMED = {"formats/source.py", "conformance/rule.py", "mcp/tools.py"}
 
 Constants = dict[tuple[str, str], str]
 
@@ -97,6 +99,10 @@ def test_no_name_of_a_format_is_compared_outside_its_folder() -> None:
             if file not in NAMED and not file.startswith(own):
                 found.append(f"{file}:{line}: {name}")
     assert not found, "\n".join(found)
+
+
+def test_a_tool_exports_every_format_that_a_store_can_write() -> None:
+    assert set(EXPORTED) == set(NAMES)
 
 
 def test_the_table_has_the_named_formats() -> None:

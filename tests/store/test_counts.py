@@ -23,7 +23,8 @@ _LONG: dict[str, Any] = {
 }
 _PLAIN: dict[str, Any] = {"int": 10**6, "int | None": 10**12, "bool": True}
 _ADDRESSES = [f"{number:064x}" for number in range(1000)]
-_INTERNAL = "omsgrain.formats.convert"
+# Adapters of frameworks, which are not installed here, have no reports.
+_INTERNAL = ("omsgrain.formats.convert", "omsgrain.integrations")
 
 
 def _reports() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem import document as bundles
 from omsgrain.formats.aimem.fields import AimemLimits
-from omsgrain.formats.table import sniff
+from omsgrain.formats.table import DOCUMENTS, sniff
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.interchange.export import AimemExportReport
@@ -23,13 +23,12 @@ from omsgrain.mcp.service import Json, McpService, answer, refuse
 _MOST: Final = 100
 """Records, warnings and losses that a result lists; the rest are counted."""
 _ARRAYS: Final = ("errors", "warnings", "losses", "added", "conflicts", "chunks_rejected_conflict")
-_AIMEM: Final = "aimem"
 
 
 def export_any(service: McpService, given: dict[str, Any]) -> Json:
     """Return the memory as a document of any format."""
     path, format = given.pop("path"), given["format"]
-    if format != _AIMEM:
+    if format in DOCUMENTS:
         return _export(service, given, path)
     if given.pop("redact_pii"):
         expected = "false: a bundle is exported as it is"
@@ -53,7 +52,7 @@ def export_any(service: McpService, given: dict[str, Any]) -> Json:
 def import_any(service: McpService, given: dict[str, Any]) -> Json:
     """Import a document of any format."""
     data = _document(service, given.pop("data"))
-    if sniff(data) != _AIMEM:
+    if sniff(data) in DOCUMENTS:
         return _import(service, data, given)
     if given["merge_strategy"] != "skip_duplicates":
         expected = "skip_duplicates"
