@@ -21,6 +21,8 @@ TRIED = [page for page in PAGES if counts(page)]
 def test_blocks(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "APPDATA", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))  # no page touches the reader's own
     reader = Reader(page, tmp_path)
     try:
         for block in fences(page):

@@ -13,10 +13,9 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import InvalidationDeniedError, NotFoundError
-from omsgrain.formats import FORMATS
 from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
-from omsgrain.formats.source import Source
+from omsgrain.formats.source import NAMES, Source
 from omsgrain.grain import make
 from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
@@ -282,7 +281,7 @@ def test_a_version_leaves_what_others_need(store: og.GrainStore) -> None:
     assert [one["content"] for one in written["memories"]] == [long + "!"]
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("format", NAMES)
 def test_deleting_removes_data_of_documents_of_every_format(
     store: og.GrainStore, format: str
 ) -> None:

@@ -313,7 +313,9 @@ def _database(path: str | PathLike[str], format: str) -> Format | None:
     bases = {name: one for name, one in FORMATS.items() if one.opens_files}
     if format != "auto":
         return bases.get(format)
-    return bases.get(sniffed(Path(path)) or "") if bases else None
+    with suppress(OSError, ValueError):  # whoever reads it names what is wrong
+        return bases.get(sniffed(Path(path)) or "") if bases else None
+    return None
 
 
 def _known(name: str) -> Format:
