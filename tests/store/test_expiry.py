@@ -206,6 +206,9 @@ def test_replaced_grains_have_a_history(store: og.GrainStore, clock: Clock) -> N
     assert [g["created_at"] - TIME for g in store.history(second)] == [1, 2]
     with pytest.raises(err.SchemaError):
         store.put(note(3), replaces={"user_id": "ada", "current": None})
+    for more in ({"dedupe": "semantic"}, {"allow_erased": True}):
+        with pytest.raises(err.SchemaError):  # they would do nothing
+            replace(3, **more)
     assert context_of(store).settings.clock() == TIME + 10
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain import _core
-from omsgrain.errors import StoreError
+from omsgrain.errors import SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.store import read, write
 from omsgrain.store.context import Context, Lazy, Settings, StorePart, absent
@@ -107,7 +107,8 @@ class GrainStore(StorePart):
             expires_at: the end of its life: a time, or how long from now as a ``timedelta``. From
                 then on no query finds it, and ``privacy.run_due`` removes it.
             replaces: filters; the grain supersedes the current grains that match them, at most
-                100, in the same transaction. So writers that race lose no version.
+                100, in the same transaction. So writers that race lose no version. It excludes
+                ``dedupe`` and ``allow_erased``.
 
         Returns:
             The address of the stored blob; for an encrypted grain, of the encrypted blob.
@@ -122,6 +123,11 @@ class GrainStore(StorePart):
         if replaces is not None:
             from omsgrain.store import lifecycle
 
+            if dedupe is not None or allow_erased:
+                expected = "no dedupe and no allow_erased"
+                raise SchemaError(
+                    "replaces excludes other options", field="/replaces", expected=expected
+                )
             return lifecycle.replace_matches(self._context, item, replaces, expires_at)
         return write.put(self._context, item, dedupe, allow_erased, expires_at)
 
