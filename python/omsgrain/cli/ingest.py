@@ -154,16 +154,18 @@ def _mapping(
     types: dict[str, str],
 ) -> Mapping | None:
     """Return the mapping of the options; None without any."""
+    given = columns or constants or units or types
+    if path is None and grain_type is None:
+        if given:
+            raise click.UsageError("--map, --set, --unit and --type need --as TYPE")
+        return None
     from omsgrain.interchange.field_map import Mapping, constant
 
     if path is not None:
-        if grain_type or columns or constants or units or types:
+        if grain_type or given:
             raise click.UsageError("--mapping excludes --as, --map, --set, --unit and --type")
         return Mapping.read(path)
-    if grain_type is None:
-        if columns or constants or units or types:
-            raise click.UsageError("--map, --set, --unit and --type need --as TYPE")
-        return None
+    assert grain_type is not None
     fixed = {name: constant(grain_type, name, text) for name, text in constants.items()}
     return Mapping(grain_type, dict(columns), fixed, units, types)
 
