@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from math import sqrt
 from pathlib import Path
@@ -16,31 +15,12 @@ from crewai.memory.storage.lancedb_storage import LanceDBStorage
 from crewai.memory.types import MemoryRecord
 
 import omsgrain as og
-from omsgrain.crypto import KeyRing
 from omsgrain.integrations.crewai import CrewaiStorage
 from support.frameworks import run_page
-from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 
 SCOPES = ("/", "/team", "/team/ada", "/team/ada/notes", "/plant", "/plant/hall")
 CATEGORIES = ("sensor", "note", "plan")
 START = datetime(2026, 1, 15)
-
-
-@pytest.fixture(params=["plain", "sealed", "in memory", POSTGRES, SEALED_POSTGRES])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Memory]:
-    kind = request.param
-    where: Path | str = ":memory:" if kind == "in memory" else tmp_path / "a.omsg"
-    if "postgres" in kind:
-        where = url_of(tmp_path)
-    if "sealed" in kind:
-        with (
-            KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as keys,
-            og.Memory(where, user="ada", keys=keys) as memory,
-        ):
-            yield memory
-    else:
-        with og.Memory(where, user="ada") as memory:
-            yield memory
 
 
 def vector(random: Random) -> list[float]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,29 +13,10 @@ from strands.memory import MemoryManager
 from strands.vended_memory_stores.test_memory_store import TestMemoryStore
 
 import omsgrain as og
-from omsgrain.crypto import KeyRing
 from omsgrain.integrations.strands import StrandsMemoryStore
 from support.frameworks import run_page
-from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 
 WORDS = ("gauge", "lamp", "robot", "shelf", "violet", "window", "garden", "kettle")
-
-
-@pytest.fixture(params=["plain", "sealed", "in memory", POSTGRES, SEALED_POSTGRES])
-def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.Memory]:
-    kind = request.param
-    where: Path | str = ":memory:" if kind == "in memory" else tmp_path / "a.omsg"
-    if "postgres" in kind:
-        where = url_of(tmp_path)
-    if "sealed" in kind:
-        with (
-            KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as keys,
-            og.Memory(where, user="ada", keys=keys) as memory,
-        ):
-            yield memory
-    else:
-        with og.Memory(where, user="ada") as memory:
-            yield memory
 
 
 def run(work: Any) -> Any:
