@@ -351,7 +351,9 @@ class Environment:
         """Hold the writers' lock without a transaction: others may read, none may write."""
         self._check_writer()
         with self._queue.exclusive(), self._lock:
-            self.begin(write=True).abort()  # on the right files, and they can be written
+            # On the right files, and they can be written. In py-lmdb 3.0.0 an abort waits for as
+            # long as other threads read without a pause; a commit of nothing does not.
+            self.begin(write=True).commit()
             self.done()
             yield
 
