@@ -18,7 +18,8 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which, dropped
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
-from omsgrain.storage.lmdb.reader import LmdbHead, LmdbReader, address_key
+from omsgrain.storage.lmdb.reader import LmdbReader, address_key
+from omsgrain.storage.lmdb.term_reader import LmdbHead
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     ADDRESSES,
