@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from hashlib import sha256
 from itertools import islice, takewhile
 from types import TracebackType
@@ -301,6 +301,45 @@ class LmdbReader(TermReader):
             return []
         self.memtable.load_rows(self, self.head.last_seq)
         return [(self.memtable, self.head.watermark, self.head.last_seq)]
+
+    def _is_plain(self) -> bool:
+        """Whether all grains known beyond the watermark are there, and nothing is said of any."""
+        if self._plain is None:
+            with self._txn.cursor(self._tables[STATES]) as cursor:
+                stated = cursor.last() and cursor.key() > SEQUENCE.pack(self.head.watermark)
+            self._plain = not stated and self._is_whole()
+        return self._plain
+
+    def _is_whole(self) -> bool:
+        """Whether all grains known beyond the watermark are there, and so none was removed."""
+        if self._whole is None:
+            there = self.head.grains - self.addresses()
+            self._whole = self.memtable.known(self.head.last_seq) == there
+        return self._whole
+
+    def is_past(self, seq: int) -> bool:
+        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[STATES])
+        return bool(row and row[0] & PAST)
+
+    def has_blob(self, seq: int) -> bool:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            return cursor.set_key(SEQUENCE.pack(seq))
+
+    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
+        """Return a function that gives the value of a key, for passes over a whole table."""
+        get, handle = self._txn.get, self._tables[table]
+        return lambda key: get(key, None, handle)
+
+    def cursor(self, table: Table) -> Cursor[bytes]:
+        """Return a cursor on a table, for passes that would open thousands; close it."""
+        return self._txn.cursor(self._tables[table])
+
+    def addresses(self) -> int:
+        """Return the number of rows in the tables of addresses."""
+        return self.entries(ADDRESSES) + self.entries(OLD_ADDRESSES)
+
+    def entries(self, table: Table) -> int:
+        return int(self._txn.stat(self._tables[table])["entries"])
 
     def row(self, table: Table, key: bytes) -> bytes | None:
         if table.runs:

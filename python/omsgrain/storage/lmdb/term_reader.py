@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,21 +15,15 @@ from omsgrain.storage.base import (
     Which,
 )
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
-    ADDRESSES,
-    BLOBS,
     FINGERPRINTS,
-    OLD_ADDRESSES,
     PAST_TERMS,
-    SEQUENCE,
-    STATES,
     TERMS,
     Table,
 )
 
 if TYPE_CHECKING:
-    from lmdb import Cursor, Transaction, _Database
+    from lmdb import Transaction, _Database
 
 
 _WHERE: dict[Which, tuple[Table, ...]] = {
@@ -218,6 +212,16 @@ class TermReader(Reader):
         """The memtables with index rows, each with the range of numbers that this may see."""
         raise NotImplementedError
 
+    def _is_plain(self) -> bool:
+        """Whether all grains known beyond the watermark are there, and nothing is said of any."""
+        raise NotImplementedError
+
+    def has_blob(self, seq: int) -> bool:
+        raise NotImplementedError
+
+    def is_past(self, seq: int) -> bool:
+        raise NotImplementedError
+
     def _seen(self, places: Iterator[bytes], which: Which) -> Iterator[bytes]:
         """Of places beyond the watermark, those whose grains are there and one of ``which``."""
         if self._is_plain():
@@ -229,42 +233,3 @@ class TermReader(Reader):
         if not self.has_blob(seq):
             return False
         return which == "all" or self.is_past(seq) == (which == "past")
-
-    def _is_plain(self) -> bool:
-        """Whether all grains known beyond the watermark are there, and nothing is said of any."""
-        if self._plain is None:
-            with self._txn.cursor(self._tables[STATES]) as cursor:
-                stated = cursor.last() and cursor.key() > SEQUENCE.pack(self.head.watermark)
-            self._plain = not stated and self._is_whole()
-        return self._plain
-
-    def _is_whole(self) -> bool:
-        """Whether all grains known beyond the watermark are there, and so none was removed."""
-        if self._whole is None:
-            there = self.head.grains - self.addresses()
-            self._whole = self.memtable.known(self.head.last_seq) == there
-        return self._whole
-
-    def is_past(self, seq: int) -> bool:
-        row = self._txn.get(SEQUENCE.pack(seq), None, self._tables[STATES])
-        return bool(row and row[0] & PAST)
-
-    def has_blob(self, seq: int) -> bool:
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            return cursor.set_key(SEQUENCE.pack(seq))
-
-    def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
-        """Return a function that gives the value of a key, for passes over a whole table."""
-        get, handle = self._txn.get, self._tables[table]
-        return lambda key: get(key, None, handle)
-
-    def cursor(self, table: Table) -> Cursor[bytes]:
-        """Return a cursor on a table, for passes that would open thousands; close it."""
-        return self._txn.cursor(self._tables[table])
-
-    def addresses(self) -> int:
-        """Return the number of rows in the tables of addresses."""
-        return self.entries(ADDRESSES) + self.entries(OLD_ADDRESSES)
-
-    def entries(self, table: Table) -> int:
-        return int(self._txn.stat(self._tables[table])["entries"])
