@@ -267,6 +267,34 @@ def test_threads_read_while_another_writes(tmp_path: Path) -> None:
     assert not wrong
 
 
+def test_a_refused_write_ends_beside_threads_that_read_without_a_pause(tmp_path: Path) -> None:
+    refused = []
+    with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
+        address = store.put(belief(0))
+        done = threading.Event()
+        left = []
+
+        def read() -> None:
+            for n in range(100_000):  # many times what the writes take
+                if done.is_set():
+                    left.append(n)
+                    return
+                store.get(address)
+
+        threads = [threading.Thread(target=read) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for _ in range(10):
+            with pytest.raises(err.NotFoundError) as failure:
+                store.delete("0" * 64)
+            refused.append(failure.value.code)
+        done.set()
+        for thread in threads:
+            thread.join()
+    assert len(refused) == 10
+    assert len(left) == 2, "the writes waited until the reads had ended"
+
+
 # --- the write of counts -------------------------------------------------------------------------
 
 

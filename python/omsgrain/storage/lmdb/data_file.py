@@ -186,6 +186,18 @@ class MapResizeLock:
         self._changed.notify_all()
 
     @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Let no transaction in for the length of a ``with`` block; those inside may stay."""
+        with self._lock:
+            mine = not self.taken  # who else has taken it lets none in either
+            self.taken = True
+        try:
+            yield
+        finally:
+            if mine:
+                self.open()
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Be alone inside for the length of a ``with`` block."""
         if not self.shut(MAP_PATIENCE):

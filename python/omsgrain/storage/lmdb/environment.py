@@ -273,7 +273,7 @@ class Environment:
         with self._lock:
             txn = self.begin(write=True)
             try:
-                with txn:  # committed on the way out
+                with self._ended(txn):
                     if apart:
                         settled = [(m, *self._apart(txn, batch, m)) for m in members]
                     else:
@@ -293,6 +293,20 @@ class Environment:
             self._committed(batch)
         for member, result, refusal in settled:
             member.settle(result, refusal)
+
+    @contextmanager
+    def _ended(self, txn: Transaction[bytes]) -> Iterator[None]:
+        """Commit a write transaction at the end of a ``with`` block; abort it after an error.
+
+        In py-lmdb 3.0.0 an abort waits for as long as other threads read without a pause.
+        """
+        try:
+            yield
+        except BaseException:
+            with self._map_lock.closed():
+                txn.abort()
+            raise
+        txn.commit()
 
     def _run(
         self, txn: Transaction[bytes], batch: CommitBatch, member: PendingWrite, alone: bool
@@ -315,7 +329,8 @@ class Environment:
     ) -> tuple[object, Exception | None]:
         """Run one work in a transaction inside the common one; what it costs is noticed."""
         try:
-            with self.file.env.begin(parent=txn, write=True) as inner:
+            inner = self.file.env.begin(parent=txn, write=True)
+            with self._ended(inner):
                 writer = LmdbWriter(self, inner, batch)
                 result = member.work(writer)
         except lmdb.Error:
