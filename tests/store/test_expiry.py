@@ -13,6 +13,8 @@ import pytest
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
+from omsgrain.interchange.mif_export import export_document
+from omsgrain.interchange.mif_import import import_document
 from omsgrain.query.filters import Filters
 from omsgrain.storage import erasure_queue
 from omsgrain.store.context import Settings, context_of
@@ -116,6 +118,78 @@ def test_pages_and_cursors_go_on(store: og.GrainStore, clock: Clock) -> None:
     following = page.next()
     assert following is not None
     assert [hit.grain["created_at"] - TIME for hit in following] == [3, 2]
+
+
+def test_a_grain_put_again_after_its_end_lives_on(store: og.GrainStore, clock: Clock) -> None:
+    addresses = [store.put(note(n), expires_at=TIME + 10) for n in (1, 2, 3, 4)]
+    store.put(note(4))  # before its end: the end stays
+    clock.now += 10
+    all_see(store)
+    assert store.put(note(1)) == addresses[0]
+    report = store.put_many([note(2), note(5)])
+    assert (report.addresses[0], report.stored, report.duplicates) == (addresses[1], 1, 1)
+    store.put(note(3), expires_at=TIME + 90)
+    assert store.put(note(1), dedupe="semantic") == addresses[0]
+    all_see(store, 1, 2, 3, 5)
+    assert store.privacy.run_due().expired == 1
+    clock.now += 80
+    all_see(store, 1, 2, 5)
+
+
+def test_what_reads_by_address_shows_it_until_it_is_removed(
+    store: og.GrainStore, clock: Clock
+) -> None:
+    old = store.put(note(1))
+    new = store.supersede(old, note(2))
+    store.privacy.expire([new], TIME + 10)
+    clock.now += 10
+    assert store.graph.heads(old) == []
+    assert store.get(new)["object"] == "open 2"
+    assert [grain.address for grain in store.history(old)] == [old, new]
+    assert [grain.address for grain in store] == [old, new]
+    assert (store.exists(new), new in store, len(store)) == (True, True, 2)
+    store.privacy.run_due()
+    assert (store.exists(new), len(store)) == (False, 1)
+
+
+def test_a_thread_lacks_messages_whose_end_has_come(store: og.GrainStore, clock: Clock) -> None:
+    for n in (1, 2):
+        message = {"type": "event", "role": "user", "content": f"message {n}", "session_id": "s"}
+        ends = TIME + 10 if n == 1 else None
+        store.put(message | {"user_id": "ada", "created_at": TIME + n}, expires_at=ends)
+    assert len(store.graph.thread("s")) == 2
+    clock.now += 10
+    assert [grain["content"] for grain in store.graph.thread("s")] == ["message 2"]
+
+
+def test_a_memory_is_gone_with_its_end(store: og.GrainStore, clock: Clock) -> None:
+    memory = og.Memory(store, user="ada")
+    tea = memory.remember("Ada likes tea.")
+    other = memory.remember("Ada has a boat.")
+    store.privacy.expire([tea, other], TIME + 10)
+    clock.now += 10
+    assert (memory.recall(), memory.recall("tea"), memory.context("tea")) == ([], [], "")
+    for call in (lambda: memory.history(tea), lambda: memory.update(tea, "Ada likes milk.")):
+        with pytest.raises(err.NotFoundError):
+            call()
+    again = memory.remember("Ada likes tea.")
+    assert again != tea
+    assert [one.address for one in memory.recall()] == [again]
+    memory.forget(other)  # what is still stored can be forgotten earlier
+    assert other not in store
+    assert store.privacy.run_due().expired == 1
+    assert [one.address for one in memory.recall("tea")] == [again]
+
+
+def test_an_import_brings_an_expired_memory_again(store: og.GrainStore, clock: Clock) -> None:
+    memory = og.Memory(store, user="ada")
+    address = memory.remember("Ada likes tea.")
+    document, _ = export_document(store, "ada", format="mif2")
+    store.privacy.expire([address], TIME + 10)
+    clock.now += 10
+    assert memory.recall() == []
+    import_document(store, document.data, user_id="ada")
+    assert [one.text for one in memory.recall()] == ["Ada likes tea."]
 
 
 def test_another_end_and_none(store: og.GrainStore, clock: Clock) -> None:

@@ -99,15 +99,18 @@ _PAGE: Final = 1_000  # grains
 _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
-def found(snapshot: SourceSnapshot, id: str) -> list[SourcedGrain]:
-    """Return what a user has under an id, the current grain first; or at an address."""
+def found(snapshot: SourceSnapshot, id: str, *, expired: bool = False) -> list[SourcedGrain]:
+    """Return what a user has under an id, the current grain first; or at an address.
+
+    ``expired``: also grains whose end of life has come, and which nothing has removed yet.
+    """
     there: list[SourcedGrain] = []
     if _ADDRESS.fullmatch(id):
         one = snapshot.get(id)
         there = [] if one is None else [one]
     elif not id.startswith(HASH):
         there = snapshot.find([id]).get(id, [])
-    there = [one for one in there if not is_beside(one.grain)]
+    there = [one for one in there if not is_beside(one.grain) and (expired or not one.expired)]
     if not there:
         raise NotFoundError("there is no memory with this id")
     return there
@@ -144,10 +147,10 @@ class UserGrains:
         """Return whether a grain is the user's, can be read, and is no bookkeeping."""
         return not grain.sealed and grain.get("user_id") == self._name and not is_beside(grain)
 
-    def versions(self, id: str) -> list[Grain]:
-        """Return all versions of a memory, the oldest first."""
+    def versions(self, id: str, *, expired: bool = False) -> list[Grain]:
+        """Return all versions of a memory, the oldest first; ``expired`` as for ``found``."""
         with open_sources(context_of(self._store), self._user_id) as snapshot:
-            first = found(snapshot, id)
+            first = found(snapshot, id, expired=expired)
             own = id_of(first[0].grain)
             first = snapshot.find([own]).get(own, first)
         joined: dict[str, Grain] = {}
@@ -155,9 +158,18 @@ class UserGrains:
             if one.address not in joined and not is_beside(one.grain):
                 with suppress(NotFoundError):  # deleted meanwhile
                     joined |= {grain.address: grain for grain in self._store.history(one.address)}
-        if not joined:
+        over: set[str] = set()
+        if not expired:
+            with open_sources(context_of(self._store), self._user_id) as snapshot:
+                over = snapshot.expired(joined)
+        versions = [
+            grain
+            for grain in joined.values()
+            if grain.address not in over and self.has_content(grain)
+        ]
+        if not versions:
             raise NotFoundError("there is no memory with this id")
-        return [grain for grain in joined.values() if self.has_content(grain)]
+        return versions
 
     def left_of(self, grains: Sequence[Grain]) -> tuple[list[str], set[str]]:
         """Return what else contains the text of deleted grains, and the ids that end with them.

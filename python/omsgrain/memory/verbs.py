@@ -235,7 +235,7 @@ def forget_many(
 ) -> list[Grain]:
     """Delete several memories as ``forget`` does, all or none. Return all deleted versions."""
     owned = UserGrains(store, user_id)
-    named = {grain.address: grain for id in ids for grain in owned.versions(id)}
+    named = {grain.address: grain for id in ids for grain in owned.versions(id, expired=True)}
     versions = list(named.values())
     more, gone = owned.left_of(versions)
     addresses = [*named, *more]

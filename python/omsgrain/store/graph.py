@@ -10,11 +10,12 @@ from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query import graph, history
 from omsgrain.store.context import StorePart
+from omsgrain.store.expiry import expired
 
 if TYPE_CHECKING:
     from omsgrain.query.graph import Graph, Same
     from omsgrain.query.history import Branch, GoalTree
-    from omsgrain.storage.base import Which
+    from omsgrain.storage.base import Reader, Which
 
 
 class GrainGraph(StorePart):
@@ -23,7 +24,7 @@ class GrainGraph(StorePart):
     __slots__ = ()
 
     def heads(self, address: str) -> list[Grain]:
-        """Return the versions of a grain that are not superseded; several if the history forked.
+        """Return the current versions of a grain; several if the history forked.
 
         Args:
             address: any version.
@@ -33,7 +34,7 @@ class GrainGraph(StorePart):
             RangeError: there are too many versions.
         """
         with self._context.storage.read() as reader:
-            return history.heads(reader, address)
+            return self._living(reader, history.heads(reader, address))
 
     def provenance(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
         """Return the grains that a grain was derived from, directly and indirectly.
@@ -78,7 +79,7 @@ class GrainGraph(StorePart):
         """
         _see_which(which)
         with self._context.storage.read() as reader:
-            return history.thread(reader, session_id, which)
+            return self._living(reader, history.thread(reader, session_id, which))
 
     def branches(self, session_id: str, *, which: Which = "current") -> tuple[Branch, ...]:
         """Return the messages of a session as a tree of branches.
@@ -116,6 +117,11 @@ class GrainGraph(StorePart):
         _see_which(which)
         with self._context.storage.read() as reader:
             yield from graph.duplicates(reader, which)
+
+    def _living(self, reader: Reader, grains: list[Grain]) -> list[Grain]:
+        """Leave out the grains whose end of life has come."""
+        over = expired(reader, (one.address for one in grains), self._context.settings.clock)
+        return [one for one in grains if one.address not in over] if over else grains
 
 
 def _see_which(which: object) -> None:

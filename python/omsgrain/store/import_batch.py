@@ -40,6 +40,7 @@ from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import COUNTER, COUNTERS, SEQUENCE, counter_of
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, address_of, context_of, seq_of
+from omsgrain.store.expiry import renew
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.source_index import SourceSnapshot, open_sources
 from omsgrain.store.vectors import add_vector
@@ -353,7 +354,9 @@ class _ImportTransaction:
         """Find the steps that depend on grains that are gone, or not current any more."""
         watched = [(n, step) for n, step in enumerate(steps) if step.seen is not None]
         names = (name for _, step in watched for name in (step.id, *step.also))
-        now = SourceSnapshot(self.writer, user_id).find(names, "current")
+        now = SourceSnapshot(self.writer, user_id, self.context.settings.clock).find(
+            names, "current"
+        )
         for n, step in watched:
             there = {one.address for name in (step.id, *step.also) for one in now.get(name, ())}
             if there != set(step.seen or ()):
@@ -444,6 +447,8 @@ class _ImportTransaction:
         outcome = put_admitted(
             self.context, self.writer, given, False, self.allow_erased, self.actor
         )
+        if known := outcome.known():
+            renew(self.context, self.writer, known)
         for at, (i, n) in enumerate(plain.items()):
             if at in outcome.refused:
                 self.found[n] = RecordOutcome(error=outcome.refused[at])

@@ -8,8 +8,9 @@ up many together, and a user without grains costs a single look-up.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 from unicodedata import normalize
@@ -27,6 +28,7 @@ from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
 from omsgrain.storage.tombstones import KEY_RECORD
 from omsgrain.store import source_tombstones
 from omsgrain.store.context import Context
+from omsgrain.store.expiry import expired, is_over
 from omsgrain.store.vectors import vectors_at
 
 if TYPE_CHECKING:
@@ -43,11 +45,14 @@ class SourcedGrain(NamedTuple):
 
     Attributes:
         grain: opened, if it is sealed.
-        current: whether it was neither superseded nor withdrawn nor restricted.
+        current: whether it was neither superseded nor withdrawn nor restricted, and has not
+            expired.
+        expired: whether its end of life has come.
     """
 
     grain: Grain
     current: bool
+    expired: bool = False
 
     @property
     def address(self) -> str:
@@ -71,7 +76,8 @@ class SourceSnapshot:
         seq: the last sequence number given; whatever has a higher one came later.
     """
 
-    def __init__(self, reader: Reader, user_id: str) -> None:
+    def __init__(self, reader: Reader, user_id: str, clock: Callable[[], int]) -> None:
+        self._clock = clock
         self._user_id = normalize("NFC", user_id)
         self._user = _core.term("user_id", user_id)
         self._reader = self._plain = reader
@@ -89,8 +95,10 @@ class SourceSnapshot:
         found: dict[str, list[SourcedGrain]] = {}
         for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
             one = self._own(seq)
+            if one is None or (one.expired and which == "current"):
+                continue
             # The index has only a hash of long names.
-            if one is not None and normalize("NFC", name) in names_of(one.grain):
+            if normalize("NFC", name) in names_of(one.grain):
                 found.setdefault(name, []).append(one)
         for several in found.values():
             several.sort(key=lambda one: (one.current, one.grain.get("created_at", 0)))
@@ -132,6 +140,8 @@ class SourceSnapshot:
         if self._keys is not None:
             sealed = seqs_of(self._plain, self._keys.number)
             found.extend(seq for seq in sealed if not self._plain.is_past(seq))
+        if self._overdue is not None:
+            found = array("Q", (seq for seq in found if not self._is_over(seq)))
         return found
 
     def at(self, seqs: Iterable[int]) -> Iterator[SourcedGrain]:
@@ -142,6 +152,10 @@ class SourceSnapshot:
         """Return one of the user's grains by its stored or its plain address."""
         (seq,) = self._reader.find([_core.parse_address(address)])
         return None if seq is None else self._own(seq)
+
+    def expired(self, addresses: Iterable[str]) -> set[str]:
+        """Return those addresses whose grains have come to the end of their lives."""
+        return set(expired(self._reader, addresses, self._clock))
 
     def begins(self, prefix: str, created_at: int) -> SourcedGrain | None:
         """Return one of the user's grains by the beginning of its address in the store."""
@@ -190,7 +204,17 @@ class SourceSnapshot:
         grain = self._reader.grain(seq)
         if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
             return None
-        return SourcedGrain(grain, not self._plain.is_past(seq))
+        expired = self._is_over(seq)
+        return SourcedGrain(grain, not (expired or self._plain.is_past(seq)), expired)
+
+    @cached_property
+    def _overdue(self) -> int | None:
+        """The time now, if a deadline has passed and lives may be over."""
+        due, now = self._plain.first_due(), self._clock()
+        return None if due is None or due > now else now
+
+    def _is_over(self, seq: int) -> bool:
+        return self._overdue is not None and is_over(self._plain, seq, self._overdue)
 
 
 def check_keys(reader: Reader) -> None:
@@ -227,4 +251,4 @@ def _seq(place: bytes) -> int:
 def open_sources(context: Context, user_id: str) -> Iterator[SourceSnapshot]:
     """Open a snapshot in which the grains of a user are found by their origins; keep it short."""
     with context.storage.read() as reader:
-        yield SourceSnapshot(reader, user_id)
+        yield SourceSnapshot(reader, user_id, context.settings.clock)

@@ -105,7 +105,7 @@ class GrainStore(StorePart):
                 store nothing and return that grain's address.
             allow_erased: store the grain even if it was erased before.
             expires_at: the end of its life: a time, or how long from now as a ``timedelta``. From
-                then on no query finds it, and ``privacy.run_due`` removes it.
+                then on no query finds it; ``get`` reads it until ``privacy.run_due`` removes it.
             replaces: filters; the grain supersedes the current grains that match them, at most
                 100, in the same transaction. So writers that race lose no version. It excludes
                 ``dedupe`` and ``allow_erased``.

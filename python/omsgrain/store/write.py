@@ -42,7 +42,7 @@ from omsgrain.storage.encrypted import EncryptingWriter
 from omsgrain.storage.tables import META, SEALED
 from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings, seq_of, stored_digest
-from omsgrain.store.expiry import end_of, set_end_of
+from omsgrain.store.expiry import end_of, renew, set_end_of
 from omsgrain.store.prepared import (
     KeysMovedError,
     Placed,
@@ -457,6 +457,11 @@ class PutOutcome(NamedTuple):
     new: Sequence[bool]
     refused: Mapping[int, OmsError]
 
+    def known(self) -> list[bytes]:
+        """Return the addresses of the grains that were there already."""
+        each = enumerate(zip(self.digests, self.new, strict=True))
+        return [digest for i, (digest, new) in each if not new and i not in self.refused]
+
 
 @dataclass(frozen=True, slots=True)
 class PutReport:
@@ -495,11 +500,14 @@ def put(
     def work(writer: Writer) -> str:
         same = None if dedupe is None else _same(writer, given)
         if same is not None:
+            renew(context, writer, [bytes.fromhex(same)])
             return same
-        digest = put_admitted(context, writer, given, True, allow_erased).digests[0]
+        done = put_admitted(context, writer, given, True, allow_erased)
         if end is not None:
-            set_end_of(writer, [digest], end)
-        return digest.hex()
+            set_end_of(writer, done.digests, end)
+        elif not done.new[0]:
+            renew(context, writer, done.digests)
+        return done.digests[0].hex()
 
     end = None if expires_at is None else end_of(context, expires_at)
     return write_grains(context, given, work, allow_erased=allow_erased)
@@ -580,6 +588,8 @@ def _put_part(
         if end is not None:
             kept = [digest for i, digest in enumerate(done.digests) if i not in done.refused]
             set_end_of(writer, kept, end)
+        elif not all(done.new):
+            renew(context, writer, done.known())
         return done
 
     digests, new, refused = write_grains(context, given, work, allow_erased=allow_erased)
