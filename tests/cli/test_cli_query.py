@@ -232,9 +232,9 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--limit", "0"], "ERR_RANGE"),
         (["--limit", "10001"], "ERR_RANGE"),
         (["--cursor", "nonsense"], "ERR_SCHEMA"),
-        (["--after", "yesterday"], "ERR_SCHEMA"),
-        (["--before", "2026"], "ERR_SCHEMA"),  # a year, not 2026 ms
-        (["--after", "2026-01-15T10:00:00"], "ERR_SCHEMA"),
+        (["--after", "yesterday"], "USAGE"),
+        (["--before", "2026"], "USAGE"),  # a year, not 2026 ms
+        (["--after", "2026-01-15T10:00:00"], "USAGE"),
         (["--subject", "\udcff"], "ERR_SCHEMA"),
         (["--object-json", '{"$float": "nan"}'], "ERR_FLOAT_INVALID"),
         (["--order", "random"], "USAGE"),
@@ -255,8 +255,8 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--min-confidence", "1.5", "--scan"], "ERR_RANGE"),
         (["--min-confidence", "nan", "--scan"], "ERR_RANGE"),
         (["--min-confidence", "much"], "USAGE"),
-        (["--valid-at", "2026", "--scan"], "ERR_SCHEMA"),
-        (["--known-at", "yesterday", "--scan"], "ERR_SCHEMA"),
+        (["--valid-at", "2026", "--scan"], "USAGE"),
+        (["--known-at", "yesterday", "--scan"], "USAGE"),
         (["--known-at", "0", "--past", "--scan"], "ERR_SCHEMA"),
         (["--status", "certain"], "USAGE"),
         (["--past", "--all"], "USAGE"),

@@ -129,6 +129,8 @@ def test_as_of_shows_what_was_known(memory: og.Memory) -> None:
     assert [hit.address for hit in past.search("lives")] == [first]
     assert texts(memory.recall("lives", at=then)) == ["Ada lives in Rome."]
     assert memory.as_of(then - timedelta(days=1)).recall() == []
+    assert memory.as_of("1d").recall() == memory.as_of(timedelta(days=1)).recall() == []
+    assert len(memory.recall(since="1h")) == len(memory.recall(since=timedelta(hours=1))) > 0
     assert not hasattr(past, "remember")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.errors import OmsError, UnsupportedError, packages_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -149,8 +148,6 @@ _NEW = "It is created if it does not exist."
 _DASH = "-"
 _INSTEAD = "'-' is not a file name here; use ./- for a file of that name"
 _SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
-_SPAN = re.compile(r"([1-9][0-9]{0,5})([hdw])")
-_HOURS = {"h": 1, "d": 24, "w": 168}
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
@@ -342,20 +339,26 @@ class Seconds(click.FloatRange):
         return found
 
 
-class Until(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
-    """A time to come, in ms since 1970: RFC 3339, or in how many hours, days or weeks."""
+class When(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
+    """A time in ms since 1970; a span such as 1h counts back from now, or with ``ahead`` on."""
 
-    name = "until"
+    name = "time"
+
+    def __init__(self, *, ahead: bool = False) -> None:
+        self._ahead = ahead
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        now = time.time_ns() // 1_000_000
-        if found := _SPAN.fullmatch(value.strip()):
-            return now + int(found[1]) * _HOURS[found[2]] * 3_600_000
-        from omsgrain.formats import times
+        from omsgrain.query import times
 
-        parsed = times.parse(value.strip())
-        if parsed is None:
-            self.fail(f"{value!r} is not a time: use RFC 3339, or 12h, 30d, 4w", param, ctx)
-        return parsed.millis
+        try:
+            return times.millis(value, field="", now=times.now(), ahead=self._ahead)
+        except OmsError as error:
+            self.fail(f"{value!r} is not a time: use {error.expected}", param, ctx)
+
+
+class Asked(When):
+    """A time for a query, checked and left as it is: pages of one age belong together."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        super().convert(value, param, ctx)
+        return value

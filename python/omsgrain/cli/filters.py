@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
+from omsgrain.cli.command import Asked
 from omsgrain.json_values import parsed
 from omsgrain.storage.records import Verification
 
@@ -18,19 +18,13 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_MS = re.compile("0|-?[0-9]{5,18}")  # four digits alone look like a year: refused
 STATUSES = get_args(Verification)
 _CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
 _BYTE = re.compile("[0-9]{1,3}")
 
 
-def _number(
-    pattern: re.Pattern[str], _: click.Context, __: click.Parameter, text: str | None
-) -> str | int | None:
-    return int(text) if text is not None and pattern.fullmatch(text) else text
-
-
-_type, _time = partial(_number, _BYTE), partial(_number, _MS)
+def _type(_: click.Context, __: click.Parameter, text: str | None) -> str | int | None:
+    return int(text) if text is not None and _BYTE.fullmatch(text) else text
 
 
 def _json(_: click.Context, __: click.Parameter, text: str | None) -> Any:
@@ -68,13 +62,14 @@ _OPTIONS = (
     click.option("--tag", metavar="TAG", help="One of the structural tags."),
     click.option("--origin", metavar="ID",
                  help="The id in a document of another format, such as a URN."),
-    click.option("--after", "created_after", metavar="TIME", callback=_time,
-                 help="Created at this time or later: 2026-01-15T10:00:00Z, or ms since 1970."),
-    click.option("--before", "created_before", metavar="TIME", callback=_time,
+    click.option("--after", "created_after", metavar="TIME", type=Asked(),
+                 help="Created at this time or later: 2026-01-15T10:00:00Z, a date, an age "
+                     "such as 1h or 7d, ms since 1970, or seconds as @1768471200."),
+    click.option("--before", "created_before", metavar="TIME", type=Asked(),
                  help="Created before this time."),
-    click.option("--valid-at", metavar="TIME", callback=_time,
+    click.option("--valid-at", metavar="TIME", type=Asked(),
                  help="Valid at this time, by valid_from and valid_to."),
-    click.option("--known-at", metavar="TIME", callback=_time,
+    click.option("--known-at", metavar="TIME", type=Asked(),
                  help="Current in the store at this time."),
     click.option("--status", "verification_status", type=click.Choice(STATUSES),
                  help="The verification status."),

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Chapter, NewPath, Until, argument, create_option, store_argument
+from omsgrain.cli.command import Chapter, NewPath, When, argument, create_option, store_argument
 from omsgrain.cli.open import actor_option, make_store
 from omsgrain.crypto.private_file import new_file, write_at
 from omsgrain.errors import SchemaError
@@ -86,8 +86,8 @@ def token() -> None:
 )
 @click.option(
     "--expires",
-    type=Until(),
-    metavar="WHEN",
+    type=When(ahead=True),
+    metavar="TIME",
     help="When the token expires: a time such as 2027-01-31T00:00:00Z, or a time span: 12h, 30d.",
 )
 @create_option

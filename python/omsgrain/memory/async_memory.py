@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.memory.embedder import Embed
     from omsgrain.memory.memory import MemoryVersion, MemoryView, Recalled
-    from omsgrain.query.filters import Time
     from omsgrain.query.query import Page
+    from omsgrain.query.times import Time
 
 
 class AsyncMemory:

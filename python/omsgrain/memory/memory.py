@@ -19,14 +19,17 @@ from omsgrain.memory.factors import Factors
 from omsgrain.memory.record import UserGrains, values_of
 from omsgrain.memory.trace import traced
 from omsgrain.memory.verbs import About
+from omsgrain.query import times
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.grain import Grain
-    from omsgrain.query.filters import Filters, Time
+    from omsgrain.query.filters import Filters
     from omsgrain.query.query import Page
+    from omsgrain.query.times import Time
 
 _SHORT: Final = 8  # characters of an address
 _CITED: Final = 50  # memories that a context chooses from
@@ -118,8 +121,8 @@ class MemoryView:
             question: the words to find.
             limit: how many, 1 to 100.
             at: recall only memories that the store knew at this time: ms since 1970, an aware
-                datetime, or RFC 3339 text.
-            since: only memories from this time on.
+                datetime, or RFC 3339 text; or how long ago, as a timedelta or text such as ``7d``.
+            since: only memories from this time on, such as ``1h``: the last hour.
             types: only these types, of memories or of grains.
             vector_weight: with ``embed``, the share of the vector in the rank, 0 to 1; by default
                 that of ``GrainStore.search``.
@@ -372,7 +375,8 @@ class Memory:
         It shows each memory as it was before later updates, and no later memory. No view shows a
         forgotten or erased memory.
         """
-        return MemoryView(self.store, self.user, at=time, embedder=self._embedder)
+        at = times.millis(time, field="/time", now=context_of(self.store).settings.clock())
+        return MemoryView(self.store, self.user, at=at, embedder=self._embedder)
 
     def update(self, address: str, text: str) -> str:
         """Replace the text of a memory with a newer version, and return its address.

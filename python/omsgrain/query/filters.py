@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from omsgrain import _core
-from omsgrain.errors import OmsError, RangeError, SchemaError, number_found
+from omsgrain.errors import RangeError, SchemaError, number_found
+from omsgrain.query import times
 from omsgrain.query import where as values
+from omsgrain.query.times import Time as Time
 from omsgrain.query.where import ValueTest, ValueTests
 from omsgrain.registry import TYPES
 from omsgrain.search.words import split
@@ -63,6 +65,7 @@ class Conditions(NamedTuple):
     most: int | None = None  # of grains that may be read for a page
     alive_at: int | None = None  # those whose end of life has not come then, in ms
     tested: tuple[str, ...] = ()  # those of the filters that no index answers
+    ages: Mapping[str, int] = MappingProxyType({})  # filters given as ages, in ms before now
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -122,12 +125,13 @@ class Conditions(NamedTuple):
     def parts(self) -> tuple[object, ...]:
         """An identity of these conditions that does not depend on the filters' order."""
         terms = sorted([(term.key, term.prefix) for term in self.terms])
+        ages = {name: (ms, "ago") for name, ms in self.ages.items()}  # their times move on
         rest = (
-            self.low,
-            self.high,
+            ages.get("created_after", self.low),
+            ages.get("created_before", self.high),
             self.current,
-            self.valid_at,
-            self.known_at,
+            ages.get("valid_at", self.valid_at),
+            ages.get("known_at", self.known_at),
             self.status,
             self.min_confidence,
             self.words,
@@ -135,10 +139,6 @@ class Conditions(NamedTuple):
             *([self.where] if self.where else []),
         )
         return (rest, terms, *(["bookkeeping"] if self.bookkeeping else []))
-
-
-Time: TypeAlias = int | datetime | str
-"""Ms since 1970, an aware datetime, or RFC 3339 text."""
 
 
 class Filters(TypedDict, total=False):
@@ -156,7 +156,7 @@ class Filters(TypedDict, total=False):
         tag: one of the structural tags.
         origin: the id that the grain had in a document of another format, such as a URN.
         created_after: created at this time or later: ms since 1970, an aware datetime or RFC 3339
-            text.
+            text; or an age: a timedelta, or text such as ``1h`` or ``7d``.
         created_before: created before this time, so that neighbouring spans share no grain.
         valid_at: true at this time, by ``valid_from`` and ``valid_to``.
         known_at: held to be so by the store at this time: neither later than it learned it nor
@@ -235,13 +235,14 @@ FILTERS: dict[str, Filter] = {
 }
 """All filters by name."""
 _TESTED = tuple(name for name, one in FILTERS.items() if not one.indexed)
+_TIMES = tuple(name for name, one in FILTERS.items() if one.kind == "time")
 _EQUAL = frozenset(name for name, one in FILTERS.items() if one.equal)
 _VALUES = tuple([name for name in FILTERS if name not in ("current", "bookkeeping", "sealed")])
 """Those without a default."""
 
 
-def conditions(given: Mapping[str, Any]) -> Conditions:
-    """Check what is asked, by name."""
+def conditions(given: Mapping[str, Any], clock: Callable[[], int] = times.now) -> Conditions:
+    """Check what is asked, by name; ages count from the time of the clock."""
     if not given.keys() <= FILTERS.keys():
         unknown = ascii(min(given.keys() - FILTERS.keys()))[1:-1][:60]
         raise SchemaError("unknown filter", field=f"/{unknown}", expected=", ".join(FILTERS))
@@ -254,15 +255,17 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         equal, terms = _terms(asked)
         prefix = equal.pop("namespace") if _has_prefix(terms) else None
         return Conditions(equal, prefix, terms, current, bookkeeping, sealed)
-    low = _bound("created_after", asked.pop("created_after", None), 0)
-    high = _bound("created_before", asked.pop("created_before", None), FOREVER)
+    ages = {name: ms for name in _TIMES if (ms := times.age(asked.get(name))) is not None}
+    now = clock() if ages else 0
+    low = _bound("created_after", asked.pop("created_after", None), now, 0)
+    high = _bound("created_before", asked.pop("created_before", None), now, FOREVER)
     tested = tuple([name for name in _TESTED if name in asked])
     valid_at = known_at = status = confidence = None
     words: tuple[str, ...] = ()
     where: tuple[ValueTest, ...] = ()
     if tested:
-        valid_at = _millis("valid_at", asked.pop("valid_at", None))
-        known_at = _millis("known_at", asked.pop("known_at", None))
+        valid_at = _millis("valid_at", asked.pop("valid_at", None), now)
+        known_at = _millis("known_at", asked.pop("known_at", None), now)
         status = _status(asked.pop("verification_status", None))
         confidence = _confidence(asked.pop("min_confidence", None))
         words = _words(asked.pop("words", None))
@@ -291,6 +294,7 @@ def conditions(given: Mapping[str, Any]) -> Conditions:
         words=words,
         where=where,
         tested=tested,
+        ages=ages,
     )
 
 
@@ -363,18 +367,12 @@ def _type_byte(value: object) -> int:
     )
 
 
-def _millis(name: str, value: Time | None) -> int | None:
-    if value is None:
-        return None
-    try:
-        return _core.millis(value)
-    except OmsError as error:
-        error.field = f"/{name}"
-        raise
+def _millis(name: str, value: Time | None, now: int) -> int | None:
+    return None if value is None else times.millis(value, field=f"/{name}", now=now)
 
 
-def _bound(name: str, value: Time | None, default: int) -> int:
-    ms = _millis(name, value)
+def _bound(name: str, value: Time | None, now: int, default: int) -> int:
+    ms = _millis(name, value, now)
     return default if ms is None else min(max(0, ms), FOREVER)
 
 

@@ -13,6 +13,7 @@ from omsgrain.formats.source import STATE
 from omsgrain.grain import Grain, stored_grains
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
+from omsgrain.query.times import now
 from omsgrain.query.walk import (
     ALL,
     TOGETHER,
@@ -240,7 +241,7 @@ def run(
     clock, grains whose end of life has come are left out.
     """
     _see(order, limit)
-    asked = filters if isinstance(filters, Conditions) else conditions(filters)
+    asked = filters if isinstance(filters, Conditions) else conditions(filters, clock or now)
     options = _Options(order, limit, cursor, count, explain, scan, ask)
     page = _answer(terms, asked, options)
     # Afterwards, when a server's answer has brought the first deadline.
@@ -334,7 +335,9 @@ def iterate(
     clock: Callable[[], int] | None = None,
 ) -> Iterator[Grain]:
     """Walk all grains that match, newest first; ``GrainStore.iter_query`` says more."""
-    return _iterate(read, conditions(filters), scan, clock)  # refuses filters at once
+    return _iterate(
+        read, conditions(filters, clock or now), scan, clock
+    )  # refuses filters at once
 
 
 def _iterate(

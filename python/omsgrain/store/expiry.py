@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import OmsError, RangeError
+from omsgrain.errors import RangeError
+from omsgrain.query import times
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import pack, unpack
@@ -17,25 +17,17 @@ from omsgrain.storage.tables import SEQUENCE, STATES
 from omsgrain.store.context import Context, seq_of, stored_digest
 
 if TYPE_CHECKING:
-    from omsgrain.query.filters import Time
+    from omsgrain.query.times import Time
 
-    Expiry: TypeAlias = Time | timedelta
+    Expiry: TypeAlias = Time
     """A time, or how long from now."""
 
-_MS = timedelta(milliseconds=1)
 _LATEST = 1 << 62
 
 
 def end_of(context: Context, value: Expiry) -> int:
     """Return an end of life in ms since 1970."""
-    if isinstance(value, timedelta):
-        at = context.settings.clock() + value // _MS
-    else:
-        try:
-            at = _core.millis(value)
-        except OmsError as error:
-            error.field = "/expires_at"
-            raise
+    at = times.millis(value, field="/expires_at", now=context.settings.clock(), ahead=True)
     if not 0 <= at <= _LATEST:
         expected = "1970 or later, or a time span"
         raise RangeError("not an end of life", field="/expires_at", expected=expected)

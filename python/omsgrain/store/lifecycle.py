@@ -365,7 +365,7 @@ def replace_matches(
     context: Context, item: Item, filters: Filters, expires_at: Expiry | None
 ) -> str:
     """Put a grain, and supersede the current ones that match, in one transaction."""
-    asked = conditions(filters)
+    asked = conditions(filters, context.settings.clock)
     if asked.which != "current" or not asked.terms:
         raise SchemaError("what is replaced is current, and found by an index", field="/current")
     end = None if expires_at is None else end_of(context, expires_at)

@@ -73,7 +73,7 @@ def search(
     if most_bytes is not None and (type(most_bytes) is not int or most_bytes < 1):
         expected = "an integer of at least 1"
         raise RangeError("not a number of bytes", field="/most_bytes", expected=expected)
-    asked = conditions(filters)
+    asked = conditions(filters, context.settings.clock)
     with context.inner.read() as reader:
         asked = living(reader, asked, context.settings.clock)
     indexes = _indexes(context, asked)

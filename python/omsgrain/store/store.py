@@ -350,7 +350,7 @@ class GrainStore(StorePart):
             scan=scan,
             **filters,
         )
-        context, asked = self._context, conditions(filters)
+        context, asked = self._context, conditions(filters, self._context.settings.clock)
         if cursor is None and not (count or explain or context.is_overdue()):
             page = queries.first_page(context.page, asked, order, limit, ask)
             if page is not None:

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times as questions give them: points in time, and ages, which are spans before now."""
+
+from __future__ import annotations
+
+import re
+import time
+from datetime import datetime, timedelta
+from typing import Final, TypeAlias
+
+from omsgrain import _core
+from omsgrain.errors import OmsError, SchemaError
+
+Time: TypeAlias = int | datetime | timedelta | str
+"""Ms since 1970, an aware datetime, or an age as a timedelta; or text: RFC 3339, a date (in UTC),
+ms, seconds since 1970 as ``@1768471200``, or an age such as ``90s``, ``15m``, ``1d12h``."""
+
+EXPECTED: Final = (
+    "RFC 3339 such as 2026-01-15T10:00:00Z, a date, milliseconds since 1970, "
+    "seconds since 1970 as @1768471200, or an age such as 1h or 7d"
+)
+
+_UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_SPAN: Final = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS))
+_SECONDS: Final = re.compile(r"@(-?[0-9]{1,12})(?:\.([0-9]{1,9}))?")
+_MS: Final = re.compile("0|-?[0-9]{5,18}")  # four digits alone look like a year
+_LIKE_SECONDS: Final = range(100_000_000, 100_000_000_000)  # of 1973 to 5138; as ms before 1973
+_LIKE_MICROSECONDS: Final = 100_000_000_000_000  # as ms the year 5138
+_DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def span(text: str) -> int | None:
+    """Return a span of time such as ``1h`` or ``1d12h`` in ms; None if the text is none."""
+    found = _SPAN.fullmatch(text)
+    if found is None or not text:
+        return None
+    parts = zip(found.groups("0"), _UNITS.values(), strict=True)
+    return 1_000 * sum(int(count) * seconds for count, seconds in parts)
+
+
+def age(value: object) -> int | None:
+    """Return an age in ms; None if a value is none."""
+    if isinstance(value, timedelta):
+        return value // _MILLISECOND
+    return span(value.strip()) if isinstance(value, str) else None
+
+
+def now() -> int:
+    """Return the time in ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+def millis(value: Time, *, field: str, now: int, ahead: bool = False) -> int:
+    """Return a time in ms since 1970.
+
+    Args:
+        value: the time.
+        field: what it is for, for errors: ``/created_after``.
+        now: the present time in ms, from which ages count.
+        ahead: whether spans of time count from now on, and not before now.
+
+    Raises:
+        SchemaError: it is not a time.
+    """
+    span = age(value)
+    if span is not None:
+        return now + span if ahead else now - span
+    try:
+        if not isinstance(value, str):
+            return _core.millis(value)
+        text = value.strip()
+        if found := _SECONDS.fullmatch(text):
+            sign = -1 if text.startswith("@-") else 1
+            return int(found[1]) * 1_000 + sign * int((found[2] or "0")[:3].ljust(3, "0"))
+        if not _MS.fullmatch(text):
+            return _core.millis(text + "T00:00:00Z" if _DATE.fullmatch(text) else text)
+        ms = int(text)
+    except OmsError as error:
+        error.field, error.expected = field, EXPECTED
+        raise
+    if ms in _LIKE_SECONDS:
+        expected = f"@{ms} for seconds, or {ms}000 for milliseconds"
+        raise SchemaError("the number looks like seconds", field=field, expected=expected)
+    if ms > _LIKE_MICROSECONDS:
+        raise SchemaError("the number is no time in ms", field=field, expected=EXPECTED)
+    return ms
