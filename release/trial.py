@@ -62,12 +62,20 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
         _text("import argon2, jsonschema_rs, re2"),
     ),
     "langgraph": (_text("import omsgrain.integrations.langgraph"),),
+    "mcap": (
+        _text(
+            "from omsgrain.formats.bag.base import library as l; l('mcap', 'mcap.records', 'a')"
+        ),
+    ),
     "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
     "mqtt": (_text("import omsgrain.bridge.mqtt"),),
     "nats": (_text("import omsgrain.bridge.nats"),),
     "postgres": (_verb("stats", f"postgresql://nobody@{NOWHERE}/none", code=STORE),),
     "privacy": (
         _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),
+    ),
+    "rosbags": (
+        _text("from omsgrain.formats.bag.rosbag2 import standard_definition as d; d('a/msg/A')"),
     ),
     "search": (_text("from omsgrain.search import ann as graph; assert graph.library()"),),
     "server": (_text("import omsgrain.server.app"),),

@@ -204,6 +204,17 @@ def test_an_agent_finds_when_a_belief_changed(
         assert memory.recall("parcels")[0].text.endswith("gate 4.")
 
 
+def test_robot_bag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["robot_bag.py"])
+    load("robot_bag").main()
+    assert capsys.readouterr().out.splitlines() == [
+        "/imu: 1000 messages, 100 stored, 900 between samples, 0 left out",
+        "/battery: 100 messages, 100 stored, 0 between samples, 0 left out",
+        "/camera: 10 messages, 0 stored, 0 between samples, 10 left out",
+        "lowest: 24.2 V, message 800 of the bag",
+    ]
+
+
 def test_each_example_is_listed_and_short() -> None:
     listed = {row[0] for row in table(EXAMPLES / "README.md", "file", "what it is")}
     assert listed == {file.name for file in EXAMPLES.iterdir()} - {"README.md", "__pycache__"}

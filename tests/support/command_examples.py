@@ -10,6 +10,7 @@ from pathlib import Path
 import omsgrain as og
 from omsgrain.cli.command import Manual
 from omsgrain.crypto import open_signed
+from support.bag_files import write_mcap
 from support.doc_terminal import typed
 from support.minimal_grains import minimal
 from support.paths import ROOT
@@ -48,6 +49,7 @@ def world(place: Path) -> dict[str, str]:
     for name in ("chain.pem", "key.pem", "token"):
         (place / name).write_text("omg_x\n")
     (place / "readings.csv").write_text("ts,device,temp\n1768471200,t-7,21.5\n1768471260,t-7,22\n")
+    write_mcap(place / "drive.mcap")
     (place / "names.txt").write_text("ada\n")
     (place / "newer.json").write_text(json.dumps(minimal("belief", object="19 degrees")))
     rules = '[[require]]\nid = "room"\nfields = ["x:room"]\nreason = "r"\nsource = "s"\n'

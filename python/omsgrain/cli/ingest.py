@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,14 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, Manual, NewPath, argument, store_argument
+from omsgrain.cli import bag, output
+from omsgrain.cli.command import (
+    EXISTING,
+    Manual,
+    NewPath,
+    argument,
+    refuse_given,
+    store_argument,
+)
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import open_store, plain_option, trust_options
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
+    from omsgrain.interchange.bag import BagReport, BagSelection
     from omsgrain.interchange.field_map import Mapping
     from omsgrain.interchange.ingest import IngestStep
     from omsgrain.store import GrainStore
@@ -33,6 +41,8 @@ Rows of another program: write a mapping, look at it, and use it:
 All lines of a chunk or none; then the good lines, with the bad ones in a file:
     omsgrain ingest memory.omsg grains.jsonl
     omsgrain ingest memory.omsg grains.jsonl --errors collect --rejects rejects.jsonl
+Sensors of a robot's recording, ten messages a second:
+    omsgrain ingest memory.omsg drive.mcap --topic /scan --topic "/po*" --every 100ms
 From another program, encrypted with the keys of the users:
     omsgrain ingest memory.omsg - --keys people.keys --master master.key < grains.jsonl
 """
@@ -49,6 +59,7 @@ class IngestTally:
     reject_files: list[str] = field(default_factory=list)
     first_warnings: list[str] = field(default_factory=list)
     first_reject: OmsError | None = None
+    bags: BagReport | None = None
 
     def add(self, name: str, step: IngestStep) -> list[str]:
         """Count one step of an input; return the lines to print."""
@@ -80,6 +91,7 @@ class IngestTally:
             "seconds": round(self.seconds, 3),
             "grains_per_second": rate,
             "reject_files": self.reject_files,
+            **({} if self.bags is None else {"bag": self.bags.to_dict()}),
         }
 
 
@@ -152,9 +164,13 @@ def _mapping(
     constants: dict[str, str],
     units: dict[str, str],
     types: dict[str, str],
+    *,
+    of_bag: bool,
 ) -> Mapping | None:
     """Return the mapping of the options; None without any."""
     given = columns or constants or units or types
+    if of_bag and given and path is None:
+        grain_type = grain_type or "observation"
     if path is None and grain_type is None:
         if given:
             raise click.UsageError("--map, --set, --unit and --type need --as TYPE")
@@ -186,8 +202,8 @@ def _is_table(name: str) -> bool:
 @argument(
     "files",
     nargs=-1,
-    type=click.Path(exists=True, dir_okay=False, readable=True, allow_dash=True),
-    help='Files of grains; "-", or none, is stdin.',
+    type=click.Path(exists=True, readable=True, allow_dash=True),
+    help='Files of grains, or recordings; "-", or none, is stdin.',
 )
 @click.option(
     "--format",
@@ -238,6 +254,7 @@ def _is_table(name: str) -> bool:
     callback=_pairs,
     help="With --as: the unit of times: s, ms, us, ns since 1970; utc: text without a zone.",
 )
+@bag.bag_options
 @click.option(
     "--errors",
     type=click.Choice(["raise", "collect"]),
@@ -296,6 +313,9 @@ def ingest(
 ) -> int:
     """Put grains from FILES into STORE.
 
+    FILES can be recordings of a robot: MCAP, or directories of rosbag2. Each message becomes an
+    Observation that says where it comes from; the output lists what became of each topic.
+
     With --mapping, or --as and --map, rows of CSV, TSV, Parquet or foreign JSON become grains.
     Otherwise input is JSON (an object or an array), JSON lines, a blob, or signed grains in their
     envelopes, one or many in a row. Lines are stored in chunks of 8 MiB. With --errors raise, no
@@ -311,7 +331,9 @@ def ingest(
         raise click.UsageError("--rejects needs --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
-    mapping = _mapping(mapping_path, grain_type, columns, constants, units, types)
+    selection = _bags(inputs, encode_options)
+    of_bag = selection is not None
+    mapping = _mapping(mapping_path, grain_type, columns, constants, units, types, of_bag=of_bag)
     if mapping is None and form == "auto":
         table = next((name for name in inputs if _is_table(name)), None)
         form = "csv" if table else form
@@ -330,7 +352,7 @@ def ingest(
     }
     tally = IngestTally()
     try:
-        _ingest(opening, inputs, how, rejects_path, tally, as_json)
+        _ingest(opening, inputs, how, selection, rejects_path, tally, as_json)
     except BaseException:
         if as_json:
             output.emit(tally.to_dict())
@@ -345,12 +367,11 @@ def _ingest(
     opening: Callable[[], GrainStore],
     inputs: tuple[str, ...],
     how: dict[str, Any],
+    selection: BagSelection | None,
     rejects_path: Path | None,
     tally: IngestTally,
     as_json: bool,
 ) -> None:
-    from omsgrain.interchange.ingest import ingest as steps
-
     sizes = [Path(name).stat().st_size for name in inputs if name != "-"]
     total = sum(sizes) if len(sizes) == len(inputs) and all(sizes) else None
     start = time.perf_counter()
@@ -365,16 +386,52 @@ def _ingest(
             for name in inputs:
                 rejects = common or Rejects(Path(f"{name}.rejects.jsonl"), tally, numbered=True)
                 stack.callback(rejects.close)
-                source = nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
-                with source as stream:
-                    for step in steps(grains, stream, name=name, **how):
-                        lines = tally.add(name, step)
-                        rejects.write(name, step.rejected)
-                        for text in () if as_json else lines:
-                            click.echo(output.safe(text), err=True)
-                        advance(step.consumed)
+                for step in _steps(grains, name, how, selection, tally):
+                    lines = tally.add(name, step)
+                    rejects.write(name, step.rejected)
+                    for text in () if as_json else lines:
+                        click.echo(output.safe(text), err=True)
+                    advance(step.consumed)
     finally:
         tally.seconds = time.perf_counter() - start
+
+
+def _steps(
+    grains: GrainStore,
+    name: str,
+    how: dict[str, Any],
+    selection: BagSelection | None,
+    tally: IngestTally,
+) -> Iterator[IngestStep]:
+    if selection is not None:
+        from omsgrain.interchange.bag import BagReport
+        from omsgrain.interchange.bag_import import import_bag
+
+        given = {option: value for option, value in how.items() if option != "format"}
+        tally.bags = tally.bags or BagReport()
+        yield from import_bag(grains, name, selection, report=tally.bags, **given)
+        return
+    from omsgrain.interchange.ingest import ingest
+
+    source = nullcontext(sys.stdin.buffer) if name == "-" else Path(name).open("rb")
+    with source as stream:
+        yield from ingest(grains, stream, name=name, **how)
+
+
+def _bags(inputs: tuple[str, ...], given: dict[str, Any]) -> BagSelection | None:
+    """Return which messages are chosen, if the inputs are recordings."""
+    from omsgrain.formats.bag.rosbag2 import is_bag
+
+    selection = bag.selection_of(given)
+    found = [name for name in inputs if name != "-" and is_bag(name)]
+    if len(found) == len(inputs):
+        return selection
+    if found:
+        raise click.UsageError("recordings and other files do not go together")
+    if folder := next((name for name in inputs if name != "-" and Path(name).is_dir()), None):
+        raise click.UsageError(f"{output.safe(folder)!r} is a directory, and no recording")
+    refuse_given("files that are no recordings", *bag.NAMES)
+    return None
 
 
 def _print(tally: IngestTally, as_json: bool) -> None:
@@ -385,6 +442,8 @@ def _print(tally: IngestTally, as_json: bool) -> None:
         click.echo(f"… and {tally.warnings - output.SHOWN} more warnings", err=True)
     if tally.rejected > output.SHOWN:
         click.echo(f"… and {tally.rejected - output.SHOWN} more rejects", err=True)
+    if tally.bags is not None:
+        bag.print_report(tally.bags)
     counts = tally.to_dict()
     click.echo(
         f"{tally.stored} stored, {tally.duplicates} duplicates, {tally.rejected} rejected, "

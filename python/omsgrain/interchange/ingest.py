@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import omsgrain as og
 from omsgrain.container.layout import MAGIC
@@ -95,7 +95,7 @@ def _lines(
 
     warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
     step = IngestStep(lines.consumed, rejected=rejected, warnings=warnings)
-    return _stored(store, batch, step, lines, errors, allow_erased)
+    return store_batch(store, batch, step, lines, errors, allow_erased)
 
 
 def _rows(
@@ -132,14 +132,21 @@ def _rows(
             rejected.append(item.error)
         warnings = [(lines.numbers[w.index], w.message) for w in batch.warnings]
         step = IngestStep(chunk.consumed, rejected=rejected, warnings=warnings)
-        yield _stored(store, batch, step, lines, errors, allow_erased)
+        yield store_batch(store, batch, step, lines, errors, allow_erased)
 
 
-def _stored(
+class ItemPlaces(Protocol):
+    """Where the items of a batch come from."""
+
+    def place_item(self, item: int, error: OmsError) -> None:
+        """Say in an error where its item is."""
+
+
+def store_batch(
     store: GrainStore,
     batch: GrainBatch,
     step: IngestStep,
-    lines: SourceLines | RowLines,
+    lines: ItemPlaces,
     errors: Literal["raise", "collect"],
     allow_erased: bool,
 ) -> IngestStep:

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of a recording: channels, messages, attachments, and the limits of their readers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from omsgrain.errors import UnsupportedError, packages_of
+
+
+@dataclass(frozen=True, slots=True)
+class BagLimits:
+    """The limits of a reader. It refuses more before it makes anything of it."""
+
+    record: int = 256 << 20  # bytes of a record but an attachment
+    chunk: int = 256 << 20  # bytes of a chunk, decompressed
+    schemas: int = 64 << 20  # bytes of all schemas together
+
+
+LIMITS: Final = BagLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class BagChannel:
+    """A channel: messages of one topic, encoded alike.
+
+    Attributes:
+        number: its number in the file.
+        topic: such as "/imu".
+        encoding: of its messages: "cdr", "json", "protobuf" and others.
+        schema: the name of the messages' type, such as "sensor_msgs/msg/Imu"; "" without one.
+        schema_encoding: "ros2msg", "jsonschema" and others.
+        schema_data: the definition of the type.
+        metadata: free values.
+    """
+
+    number: int
+    topic: str
+    encoding: str
+    schema: str = ""
+    schema_encoding: str = ""
+    schema_data: bytes = field(default=b"", repr=False)
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BagMessage:
+    """A message of a recording.
+
+    Attributes:
+        channel: its channel.
+        sequence: the number that the recorder gave it; in rosbag2's SQLite files its row.
+        log_time: when it was recorded, nanoseconds since 1970.
+        publish_time: when it was sent.
+        data: its bytes.
+        offset: where its record begins in the file, or the record of its chunk.
+        offset_in_chunk: where its record begins in the decompressed chunk.
+    """
+
+    channel: BagChannel
+    sequence: int
+    log_time: int
+    publish_time: int
+    data: bytes = field(repr=False)
+    offset: int | None = None
+    offset_in_chunk: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BagAttachment:
+    """A file inside a recording; ``start`` is where its bytes begin."""
+
+    name: str
+    media_type: str
+    log_time: int
+    create_time: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class BagMetadata:
+    """Named values about a recording."""
+
+    name: str
+    values: dict[str, str]
+
+
+def library(extra: str, module: str, what: str) -> Any:
+    """Import a module of an extra.
+
+    Raises:
+        UnsupportedError: the extra is not installed.
+    """
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name != module.partition(".")[0]:
+            raise
+        raise UnsupportedError(f"{what} need {extra}", expected=packages_of(extra)) from None

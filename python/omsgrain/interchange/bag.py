@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of a recording as observations: which ones, their fields, and what was left out."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping as Dict
+from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Any, Final
+
+from omsgrain import _core
+from omsgrain.errors import FormatError, OmsError, SchemaError, TooLargeError, UnsupportedError
+from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage, BagMetadata
+from omsgrain.formats.bag.cdr import Decoder, decoder
+from omsgrain.formats.bag.rosbag2 import standard_definition, unpacked
+
+OWN: Final = "omsgrain"
+"""The key in a channel's metadata that says that its messages are grains of a store."""
+INLINE: Final = 256
+"""Bytes of the longest binary value that a grain gets."""
+LARGEST: Final = 256 << 10
+"""Bytes of the largest message, without its binary values, whose values a grain gets."""
+_MS: Final = 1_000_000  # nanoseconds
+_TYPE_NAME: Final = re.compile(r"[\w.:/-]{1,128}")
+_OBSERVERS: Final = {
+    "Imu": "imu",
+    "NavSatFix": "gps",
+    "LaserScan": "lidar",
+    "PointCloud2": "lidar",
+    "Image": "camera",
+    "CompressedImage": "camera",
+    "MagneticField": "magnetometer",
+    "FluidPressure": "pressure",
+    "Temperature": "temperature",
+    "Range": "ultrasonic",
+}
+"""Types of the ROS package sensor_msgs whose observer OMS has a name for."""
+_MODALITIES: Final = {"Image": "image", "CompressedImage": "image", "PointCloud2": "point_cloud"}
+
+
+@dataclass(frozen=True, slots=True)
+class BagSelection:
+    """Which messages of a recording become grains.
+
+    Attributes:
+        topics: names of topics, where ``*`` is any text; none for all.
+        every: nanoseconds between two messages of a topic, at least.
+        sample: keep each message of a topic whose number is a multiple of this.
+        inline: bytes of the longest binary value that is copied into a grain. Longer ones are
+            referenced by their SHA-256 and their place.
+    """
+
+    topics: tuple[str, ...] = ()
+    every: int | None = None
+    sample: int | None = None
+    inline: int = INLINE
+
+    def __post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            SchemaError: they exclude each other, or one is not positive.
+        """
+        if self.every is not None and self.sample is not None:
+            raise SchemaError("every and sample exclude each other", field="/every")
+        for name in ("every", "sample"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise SchemaError("not positive", field=f"/{name}", expected="1 or more")
+
+    def takes(self, topic: str) -> bool:
+        return not self.topics or any(fnmatchcase(topic, one) for one in self.topics)
+
+
+@dataclass(slots=True)
+class TopicReport:
+    """The outcome of the messages of a topic.
+
+    Attributes:
+        topic: its name.
+        schema: the type of its messages.
+        encoding: of its messages.
+        messages: all of them.
+        observed: became a grain.
+        skipped: lie between two samples.
+        left_out: were not decoded, or not chosen; ``reason`` says why.
+        rejected: were damaged, or are no grain.
+        reason: why messages were left out.
+        referenced: binary values, and large messages, that are not copied.
+        referenced_bytes: their size.
+        not_finite: numbers that are not finite; the grains have them as text.
+        nulls: members without a value; the grains do not have them.
+    """
+
+    topic: str
+    schema: str
+    encoding: str
+    messages: int = 0
+    observed: int = 0
+    skipped: int = 0
+    left_out: int = 0
+    rejected: int = 0
+    reason: str = ""
+    referenced: int = 0
+    referenced_bytes: int = 0
+    not_finite: int = 0
+    nulls: int = 0
+
+
+@dataclass(slots=True)
+class BagReport:
+    """The outcome of the entries of a recording.
+
+    Attributes:
+        topics: of each file's channels, by topic and type.
+        attachments: names of files inside the recording; they are not stored.
+        metadata: names of the records about it; they are not stored.
+    """
+
+    topics: dict[tuple[str, str], TopicReport] = field(default_factory=dict)
+    attachments: list[str] = field(default_factory=list)
+    metadata: list[str] = field(default_factory=list)
+
+    def topic(self, channel: BagChannel) -> TopicReport:
+        key = channel.topic, channel.schema
+        if key not in self.topics:
+            self.topics[key] = TopicReport(*key, channel.encoding)
+        return self.topics[key]
+
+    def note(self, entry: BagAttachment | BagMetadata) -> None:
+        (self.attachments if isinstance(entry, BagAttachment) else self.metadata).append(
+            entry.name
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report for JSON."""
+        topics = [asdict(one) for one in self.topics.values()]
+        return {"topics": topics, "attachments": self.attachments, "metadata": self.metadata}
+
+
+@dataclass(slots=True)
+class ObservedChannel:
+    """A channel whose messages become observations.
+
+    Attributes:
+        channel: the channel.
+        report: of its topic.
+        selection: which messages are taken.
+        sha256: of the file.
+    """
+
+    channel: BagChannel
+    report: TopicReport
+    selection: BagSelection
+    sha256: str
+    _decode: Decoder | None = None
+    _last: int | None = None
+
+    def __post_init__(self) -> None:
+        """Find out whether and how the messages are decoded."""
+        if self.channel.metadata.get(OWN) is not None:
+            self.report.reason = "grains of a store: use omsgrain import"
+        elif not self.selection.takes(self.channel.topic):
+            self.report.reason = "not among the topics"
+        else:
+            try:
+                self._decode = _decoder(self.channel)
+            except OmsError as error:
+                self.report.reason = error.message
+
+    def take(self, message: BagMessage) -> dict[str, Any] | None:
+        """Return the values of a message, or None if it is not taken.
+
+        Raises:
+            FormatError: the message is damaged.
+            UnsupportedError: it cannot be decoded.
+        """
+        report, selection = self.report, self.selection
+        report.messages += 1
+        if self._decode is None:
+            report.left_out += 1
+            return None
+        if selection.sample is not None and (report.messages - 1) % selection.sample:
+            report.skipped += 1
+            return None
+        if selection.every is not None:
+            if self._last is not None and message.log_time - self._last < selection.every:
+                report.skipped += 1
+                return None
+            self._last = message.log_time
+        if len(message.data) > LARGEST and self.channel.encoding == "json":
+            return {}
+        try:
+            return self._decode(unpacked(message.data))
+        except TooLargeError:
+            return {}  # it becomes one reference
+
+    def observation(self, message: BagMessage, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of the observation that a message is."""
+        fields: dict[str, Any] = {
+            "type": "observation",
+            "created_at": message.log_time // _MS,
+            "observer_id": self.channel.topic,
+            "subject": self.channel.topic,  # which queries have an index for
+            "observer_type": observer_type(self.channel),
+            "context": {"bag": self.place(message)},
+        }
+        header = values.get("header")
+        if isinstance(header, Dict):
+            fields |= _of_header(header, fields["created_at"])
+        binary = _Binary(self, message)
+        plain = binary.plain(values, "")
+        if len(message.data) - binary.size > LARGEST:
+            plain = {"content_ref": binary.whole()}
+        fields["object"] = plain
+        if binary.references:
+            fields["content_refs"] = binary.references
+        return fields
+
+    def place(self, message: BagMessage) -> dict[str, Any]:
+        """Return where a message comes from: enough to find it again."""
+        found = {
+            "sha256": self.sha256,
+            "topic": self.channel.topic,
+            "channel": self.channel.number,
+            "sequence": message.sequence,
+            "offset": message.offset,
+            "offset_in_chunk": message.offset_in_chunk,
+            "log_time": message.log_time,
+            "publish_time": message.publish_time,
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def observer_type(channel: BagChannel) -> str:
+    """Return the kind of observer whose messages a channel has."""
+    package, _, name = channel.schema.rpartition("/")
+    if package.partition("/")[0] == "sensor_msgs" and name in _OBSERVERS:
+        return _OBSERVERS[name]
+    good = _TYPE_NAME.fullmatch(channel.schema)
+    return f"{'ros2' if channel.encoding == 'cdr' else 'bag'}:{good[0] if good else 'message'}"
+
+
+def _decoder(channel: BagChannel) -> Decoder:
+    """Return the function that decodes the messages of a channel.
+
+    Raises:
+        UnsupportedError: there is none.
+        FormatError: the definition is broken.
+    """
+    if channel.encoding == "json":
+        return _json
+    if channel.encoding != "cdr":
+        raise UnsupportedError(f"messages in {_named(channel.encoding)} are not decoded")
+    if channel.schema_encoding not in ("", "ros2msg"):
+        raise UnsupportedError(f"definitions in {_named(channel.schema_encoding)} are not read")
+    text: str | None
+    if channel.schema_data:
+        try:
+            text = channel.schema_data.decode()
+        except UnicodeDecodeError:
+            raise FormatError("the definition is not UTF-8") from None
+    else:
+        text = standard_definition(channel.schema)
+    if text is None:
+        raise UnsupportedError("the bag has no definition of the messages")
+    return decoder(channel.schema, text)
+
+
+def _named(encoding: str) -> str:
+    return encoding if _TYPE_NAME.fullmatch(encoding) else "an unknown encoding"
+
+
+def _json(data: bytes) -> dict[str, Any]:
+    values, _ = _core.parse_json(data)
+    return values if isinstance(values, dict) else {"value": values}
+
+
+def _of_header(header: Dict[str, Any], created_at: int) -> dict[str, Any]:
+    """Return the frame and the time that a header of ROS says, if they say something."""
+    found: dict[str, Any] = {}
+    stamp, frame = header.get("stamp"), header.get("frame_id")
+    if isinstance(frame, str) and frame:
+        found["frame_id"] = frame
+    if isinstance(stamp, Dict):
+        seconds, rest = stamp.get("sec"), stamp.get("nanosec")
+        if isinstance(seconds, int) and isinstance(rest, int) and (seconds or rest):
+            time = seconds * 1000 + rest // _MS
+            if time != created_at:
+                found["timestamp_ms"] = time
+    return found
+
+
+@dataclass(slots=True)
+class _Binary:
+    """The values of a message as a grain has them: long binary ones are references."""
+
+    channel: ObservedChannel
+    message: BagMessage
+    references: list[dict[str, Any]] = field(default_factory=list)
+    size: int = 0  # bytes of the values that are references
+
+    def plain(self, value: Any, path: str) -> Any:
+        kind = type(value)
+        if kind is float:
+            if math.isfinite(value):
+                return value
+            self.channel.report.not_finite += 1
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+        if kind is dict:
+            nulls = sum(one is None for one in value.values())
+            self.channel.report.nulls += nulls
+            return {name: self.plain(one, f"{path}/{name}") for name, one in value.items()
+                    if one is not None}  # fmt: skip
+        if kind is list:
+            return [self.plain(one, path) for one in value]
+        if kind is bytes and len(value) > self.channel.selection.inline:
+            self.size += len(value)
+            return {"content_ref": self._reference(value, path)}
+        return value
+
+    def whole(self) -> int:
+        """Make one reference to the message of all that it has."""
+        report = self.channel.report
+        report.referenced -= len(self.references)
+        report.referenced_bytes -= self.size
+        self.references.clear()
+        return self._reference(self.message.data, "")
+
+    def _reference(self, data: bytes, path: str) -> int:
+        report, channel = self.channel.report, self.channel.channel
+        report.referenced += 1
+        report.referenced_bytes += len(data)
+        name = channel.schema.rpartition("/")[2]
+        message = self.message
+        place = f"offset={message.offset}" if message.offset is not None else ""
+        if message.offset_in_chunk is not None:
+            place += f"&offset_in_chunk={message.offset_in_chunk}"
+        self.references.append({
+            "uri": f"urn:sha256:{self.channel.sha256}#{place or f'row={message.sequence}'}",
+            "modality": _MODALITIES.get(name, "binary"),
+            "size_bytes": len(data),
+            "checksum": f"sha256:{sha256(data).hexdigest()}",
+            "metadata": {"field": path} if path else {"encoding": channel.encoding},
+        })  # fmt: skip
+        return len(self.references) - 1

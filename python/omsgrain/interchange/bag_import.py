@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put the messages of a recording into a store, as observations that say where they come from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
+
+import omsgrain as og
+from omsgrain.container.layout import os_errors
+from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.formats.bag import rosbag2
+from omsgrain.formats.bag.base import BagChannel, BagMessage
+from omsgrain.formats.bag.mcap import McapReader, is_mcap
+from omsgrain.interchange.bag import BagReport, BagSelection, ObservedChannel
+from omsgrain.interchange.ingest import IngestStep, store_batch
+
+if TYPE_CHECKING:
+    from omsgrain.grain import EncodeOptions
+    from omsgrain.interchange.field_map import Mapping
+    from omsgrain.store import GrainStore
+
+_MESSAGES: Final = 1_000  # of a commit
+_BYTES: Final = 4 << 20  # of their messages, about
+_PIECE: Final = 1 << 20
+_PLACE: Final = "bag"  # the column of a mapping with the place of a message
+
+
+def import_bag(
+    store: GrainStore,
+    path: str | os.PathLike[str],
+    selection: BagSelection | None = None,
+    *,
+    mapping: Mapping | None = None,
+    report: BagReport | None = None,
+    errors: Literal["raise", "collect"] = "raise",
+    options: EncodeOptions | None = None,
+    allow_erased: bool = False,
+) -> Iterator[IngestStep]:
+    """Store messages of a recording as observations; each step stores one batch.
+
+    The same messages give the same grains, so that a second import changes nothing.
+
+    Args:
+        store: where they go.
+        path: an MCAP file, or a directory or an SQLite file of rosbag2.
+        selection: which messages; None for all.
+        mapping: fields that take the place of the usual ones, from columns of the message's
+            values, such as "linear_acceleration.x", or of its place, such as "bag.topic".
+        report: gets what became of all entries.
+        errors: "raise" stops at the first bad message and stores nothing of its batch; "collect"
+            stores the good ones. A damaged file ends the import in both.
+        options: how grains are encoded.
+        allow_erased: store also grains that were erased.
+
+    Raises:
+        FormatError: the file or a message is damaged; ``offset`` says where.
+        SchemaError: a topic that was asked for is in no file.
+        UnsupportedError: the extra ``mcap`` or ``rosbags`` is not installed.
+        StoreError: the store is read-only, full or damaged.
+    """
+    selection = BagSelection() if selection is None else selection
+    report = BagReport() if report is None else report
+    with os_errors("read", Path(path)):
+        for file in rosbag2.files_of(Path(path)):
+            batch = _Observations(mapping, errors, options or {}, allow_erased)
+            with file.open("rb") as stream:
+                for consumed in _batches(file, stream, selection, report, batch):
+                    yield batch.store(store, consumed)
+    _check_topics(selection, report)
+
+
+def _check_topics(selection: BagSelection, report: BagReport) -> None:
+    """See that each topic that was asked for is in a file."""
+    known = sorted({topic for topic, _ in report.topics})
+    for asked in selection.topics:
+        if not any(replace(selection, topics=(asked,)).takes(topic) for topic in known):
+            expected = ", ".join(known[:20]) or "a bag with topics"
+            raise SchemaError(f"the bag has no topic {asked!r}", expected=expected)
+
+
+def _batches(
+    file: Path, stream: BinaryIO, selection: BagSelection, report: BagReport, batch: _Observations
+) -> Iterator[int]:
+    """Fill the batch from a file; yield the bytes that were read whenever it is to be stored."""
+    digest, at = _sha256(stream), 0
+    entries = McapReader(stream) if is_mcap(file) else rosbag2.messages(file)
+    channels: dict[int, ObservedChannel] = {}
+    try:
+        for entry in entries:
+            if isinstance(entry, BagChannel):
+                observed = ObservedChannel(entry, report.topic(entry), selection, digest)
+                channels[entry.number] = observed
+            elif isinstance(entry, BagMessage):
+                batch.add(channels[entry.channel.number], entry)
+                if batch.is_full:
+                    yield stream.tell() - at
+                    at = stream.tell()
+            else:
+                report.note(entry)
+    except FormatError as error:
+        if batch.errors == "raise":
+            raise
+        batch.rejected.append(error)
+    yield stream.seek(0, os.SEEK_END) - at
+
+
+@dataclass(slots=True)
+class _Observations:
+    """The grains that are stored next, and the errors of the messages that are none."""
+
+    mapping: Mapping | None
+    errors: Literal["raise", "collect"]
+    options: EncodeOptions
+    allow_erased: bool
+    fields: list[dict[str, Any]] = field(default_factory=list)
+    origins: list[tuple[ObservedChannel, BagMessage]] = field(default_factory=list)
+    rejected: list[OmsError] = field(default_factory=list)
+    size: int = 0
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.fields) + len(self.rejected) >= _MESSAGES or self.size >= _BYTES
+
+    def add(self, observed: ObservedChannel, message: BagMessage) -> None:
+        """Add the grain of a message, or the error, if the message is taken."""
+        self.size += len(message.data)
+        try:
+            values = observed.take(message)
+            if values is None:
+                return
+            fields = observed.observation(message, values)
+            if self.mapping is not None:
+                fields = _mapped(fields, self.mapping)
+        except OmsError as error:
+            observed.report.rejected += 1
+            self.rejected.append(_located(error, observed, message))
+            return
+        observed.report.observed += 1
+        self.fields.append(fields)
+        self.origins.append((observed, message))
+
+    def store(self, store: GrainStore, consumed: int) -> IngestStep:
+        """Store the batch, and begin the next one."""
+        batch = og.encode_many(self.fields, errors="collect", **self.options)
+        rejected = self.rejected
+        for item in batch.errors:
+            self.place_item(item.index, item.error)
+            rejected.append(item.error)
+        warnings = [(w.index + 1, w.message) for w in batch.warnings]
+        step = IngestStep(consumed, rejected=rejected, warnings=warnings)
+        step = store_batch(store, batch, step, self, self.errors, self.allow_erased)
+        self.fields, self.origins, self.rejected, self.size = [], [], [], 0
+        return step
+
+    def place_item(self, item: int, error: OmsError) -> None:
+        """Say which message an error is about."""
+        observed, message = self.origins[item]
+        observed.report.observed -= 1
+        observed.report.rejected += 1
+        _located(error, observed, message)
+
+
+def _mapped(fields: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
+    """Return the fields that a mapping makes of a message; an observation keeps its others."""
+    context = fields["context"]
+    mapped = mapping.apply({**fields["object"], _PLACE: context[_PLACE]})
+    if mapping.type != fields["type"]:
+        fields = {"created_at": fields["created_at"]}
+    return {**fields, **mapped, "context": {**mapped.get("context", {}), **context}}
+
+
+def _located(error: OmsError, observed: ObservedChannel, message: BagMessage) -> OmsError:
+    """Say in an error which message it is about, and where that is in the file."""
+    inside = "" if error.offset is None else f", byte {error.offset} of the message"
+    topic = observed.channel.topic
+    error.message = f"{topic}, message {message.sequence}: {error.message}{inside}"
+    error.offset = message.offset
+    return error
+
+
+def _sha256(stream: BinaryIO) -> str:
+    digest = sha256()
+    while piece := stream.read(_PIECE):
+        digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``omsgrain ingest`` of recordings: options, the report, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import omsgrain as og
+from omsgrain import errors
+from support.bag_files import write_mcap
+from support.shell import USAGE, Shell, belief, count, lines
+
+
+@pytest.fixture
+def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
+    return Shell(capfdbinary, monkeypatch)
+
+
+def test_the_report_names_every_topic(shell: Shell, tmp_path: Path) -> None:
+    target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
+    assert shell("ingest", target, bag, "--every", "100ms", "--topic", "/p*") == 0
+    assert shell.out.decode().splitlines()[:-1] == [
+        "/power (Power, json): 20 messages: 10 observed, 10 between samples; "
+        "10 nulls without a field",
+        "/scan (acme_msgs/msg/Scan, cdr): 20 messages: 20 left out (not among the topics)",
+        "/pose (acme.Pose, protobuf): 20 messages: 20 left out "
+        "(messages in protobuf are not decoded)",
+        "not stored: 1 attachment: calibration.yaml",
+        "not stored: 1 metadata record: robot",
+    ]
+    got = shell.json("ingest", target, bag, "--sample", 5, "--set", "namespace=robots:7")
+    assert (got["stored"], got["duplicates"]) == (8, 0)  # another namespace, other grains
+    assert [one["observed"] for one in got["bag"]["topics"]] == [4, 4, 0]
+    assert got["bytes"] == bag.stat().st_size
+    assert (got["bag"]["attachments"], got["bag"]["metadata"]) == (["calibration.yaml"], ["robot"])
+    with og.open(target, readonly=True) as grains:
+        assert len(list(grains.iter_query(namespace="robots:7"))) == 8
+
+
+def test_a_mapping_and_a_directory(shell: Shell, tmp_path: Path) -> None:
+    target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
+    more = ("--topic", "/power", "--map", "object.v=volts", "--set", "subject=robot-7")
+    assert shell.json("ingest", target, bag, bag, *more)["duplicates"] == 20
+    folder = tmp_path / "rosbag2"
+    folder.mkdir()
+    (folder / "metadata.yaml").write_text("")
+    bag.rename(folder / "rosbag2_0.mcap")
+    assert shell.json("ingest", target, folder, *more)["duplicates"] == 20
+    with og.open(target, readonly=True) as grains:
+        assert {grain["subject"] for grain in grains} == {"robot-7"}
+        assert next(iter(grains))["object"] == {"v": 24.0}
+
+
+def test_rejects(shell: Shell, tmp_path: Path) -> None:
+    target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
+    bag.write_bytes(bag.read_bytes()[: bag.stat().st_size // 2])
+    code, error = shell.error("ingest", target, bag)
+    assert (code, error["code"]) == (errors.FormatError.exit_code, "ERR_FORMAT")
+    assert error["offset"] > 0
+    code, got = shell.refused("ingest", target, bag, "--errors", "collect")
+    assert (code, got["rejected"]) == (errors.FormatError.exit_code, 1) and got["stored"] > 0
+    assert count(target) == got["stored"]
+    assert Path(got["reject_files"][0]).read_text().count("ERR_FORMAT") == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--every", "fast"),
+        ("--every", "0.1s"),
+        ("--sample", "0"),
+        ("--every", "1s", "--sample", "2"),
+        ("--inline", "much"),
+    ],
+)
+def test_wrong_options(shell: Shell, tmp_path: Path, words: tuple[str, ...]) -> None:
+    bag = write_mcap(tmp_path / "drive.mcap")
+    assert shell("ingest", tmp_path / "m.omsg", bag, *words) == USAGE
+    assert not (tmp_path / "m.omsg").exists()
+
+
+def test_recordings_apart_from_other_files(shell: Shell, tmp_path: Path) -> None:
+    bag = write_mcap(tmp_path / "drive.mcap")
+    (file := tmp_path / "a.jsonl").write_bytes(lines(belief(1)))
+    for words in ((bag, file), (bag, "-"), (file, "--topic", "/a"), (tmp_path,)):
+        assert shell("ingest", tmp_path / "m.omsg", *words) == USAGE
+    code, error = shell.error("ingest", tmp_path / "m.omsg", bag, "--topic", "/none")
+    assert (code, error["code"]) == (errors.SchemaError.exit_code, "ERR_SCHEMA")
