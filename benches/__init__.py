@@ -3,7 +3,7 @@
 
 data       the grains that are measured
 measure    what a row is, and how samples are taken
-codec, bulk, store, read, search, recall, growth, startup, trust, formats    the rows
+codec, bulk, store, read, search, memory, growth, startup, trust, formats    the rows
 peer       packages and programs that may be missing
 areev_peer, sqlite_peer, git_peer, bm25_peer    others, as the rows use them
 rows       all of them by name

@@ -2,7 +2,7 @@
 """Dialogues with questions and the turns that answer them, in the layout of LoCoMo.
 
 The file is a list of dialogues. ``dialogues.json`` beside this file is a small set of our own,
-with invented people. LoCoMo itself is not here: pass your copy to ``python -m benches.retrieval``.
+with invented people. LoCoMo itself is not here: pass your copy to ``python -m benches.recall``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Question:
 
     Attributes:
         category: of our own set: 1 asks with the words as they are written, 2 with other forms of
-            them, 3 with other words.
+            them, 3 with other words, 4 about two turns.
     """
 
     text: str

@@ -1,145 +1,178 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rows M2: what an agent asks of the memories of one user, with and without an embedder.
+"""How well recall finds: ``python -m benches.recall [FILE]``, a file in the layout of LoCoMo.
 
-How well recall finds is measured by ``python -m benches.retrieval``.
+Every turn of a dialogue is a memory; each question asks for the turns that answer it. hit@k is the
+share of questions with an answering turn among the first k, recall@k the mean share of their
+answering turns. No model judges anything. Without a file, all dialogues of our own set are one
+memory; those of a file are a memory each.
 
-The embedder is the mean of one vector for each word: it costs little, and both sides use it.
-The peer ranks texts in memory by bm25s, and vectors by numpy; reciprocal ranks combine them.
+    words as written   no stems and no stop words, as a search in quotes
+    words              with stems and stop words, the default
+    vectors            of an embedder alone
+    hybrid             words and vectors, with the default weight
+
+The weak embedder hashes three letters at a time. The good one knows the stems of words and the
+paraphrases of our own set; on another file it knows the stems alone.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Callable
-from functools import cache
-from hashlib import sha256
-from itertools import accumulate
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+from itertools import chain
+from pathlib import Path
 
 import omsgrain as og
-from benches import peer
-from benches.bm25_peer import Index
-from benches.measure import Case, Plan, Row, check, timed
+from benches import dialogues
+from benches.dialogues import Dialogue, Question
+from omsgrain.search import stem
+from omsgrain.search.text import read_query
+from omsgrain.search.words import lowered
+from omsgrain.store.context import context_of
 
+DEPTHS = (1, 3, 5, 10)
 USER = "ada"
-LIMIT = 10
-QUERIES = 20
-DIMENSIONS = 64
-RANK = 60  # the constant of reciprocal rank fusion, as in omsgrain
+_DIMENSIONS = 512
+_TIME = 1_700_000_000_000
 
-_SYLLABLES = "ba da fo gu ka li me no pa ri so ta vu we zi".split()
-_WORDS = 2_000
-_COMMON = frozenset(("ada", "what", "did", "say", "about"))
+_PARAPHRASES = {
+    "race": "marathon",
+    "prepare": "training",
+    "nourishes": "bees",
+    "insects": "bees",
+    "honey": "bees",
+    "award": "prize",
+    "receive": "won",
+    "hypertension": "pressure",
+    "check": "measure",
+    "marriage": "divorcing",
+    "ended": "divorcing",
+}
 
 Vector = list[float]
-Embed = Callable[[list[str]], list[Vector]]
-Ask = Callable[[str], list[str]]
+Find = Callable[[str], list[str]]
 
 
-def texts(count: int) -> list[str]:
-    """Memories of five to fifteen words by Zipf's law; the last word is in one memory only."""
-    rng = random.Random(8)
-    words = list({"".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4))): 0 for _ in range(_WORDS)})
-    weights = list(accumulate(1 / (rank + 1) for rank in range(len(words))))
-    return [
-        f"Ada {' '.join(rng.choices(words, cum_weights=weights, k=rng.randint(4, 14)))} item{i}"
-        for i in range(count)
+def weak(text: str) -> Vector:
+    """Hashed groups of three letters: near are texts with the same letters."""
+    said = f" {text.lower()} "
+    return _hashed(said[at : at + 3] for at in range(len(said) - 2))
+
+
+def good(text: str) -> Vector:
+    """Hashed stems, and those of paraphrases: near are texts about the same."""
+    words = set(lowered(text))
+    by_word = stem.stems(stem.language(words))
+    known = (_PARAPHRASES[word] for word in words & _PARAPHRASES.keys())
+    return _hashed(by_word[word] for word in chain(words, known) if by_word[word])
+
+
+def _hashed(parts: Iterator[str]) -> Vector:
+    vector = [1e-3] + [0.0] * (_DIMENSIONS - 1)  # never all zeros
+    for part in parts:
+        number = int.from_bytes(blake2b(part.encode(), digest_size=8).digest(), "big")
+        vector[number % _DIMENSIONS] += 1 if number >> 40 & 1 else -1
+    return vector
+
+
+EMBEDDERS: dict[str, Callable[[str], Vector]] = {"weak": weak, "good": good}
+
+
+def figures(
+    dialogue: Dialogue, *, vector_weight: float | None = None
+) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """Yield each way of finding, with the ids that it finds for each question, best first."""
+    with og.open(":memory:") as store:
+        ids = {
+            address: id
+            for address, id in zip(
+                store.put_many(_grains(dialogue)).addresses, dialogue.turns, strict=True
+            )
+            if address is not None
+        }
+        for name, embed in EMBEDDERS.items():
+            vectors = [embed(text) for text in dialogue.turns.values()]
+            store.vectors.add_many(zip(ids, vectors, strict=True), model=name)
+
+        def search(question: str, model: str | None = None, words: bool = True) -> list[str]:
+            vector = None if model is None else EMBEDDERS[model](question)
+            page = store.search(
+                question if words else None,
+                vector=vector,
+                model=model,
+                vector_weight=vector_weight,
+                limit=max(DEPTHS),
+                user_id=USER,
+            )
+            return [ids[hit.address] for hit in page]
+
+        ways: dict[str, Find] = {
+            "words as written": lambda text: [ids[one] for one in _as_written(store, text)],
+            "words": search,
+        }
+        for name in EMBEDDERS:
+            ways[f"vectors, {name}"] = partial(search, model=name, words=False)
+            ways[f"hybrid, {name}"] = partial(search, model=name)
+        for way, find in ways.items():
+            yield way, {asked.text: find(asked.text) for asked in dialogue.questions}
+
+
+def _grains(dialogue: Dialogue) -> Iterator[dict[str, object]]:
+    for number, text in enumerate(dialogue.turns.values()):
+        yield {"type": "event", "content": text, "user_id": USER, "created_at": _TIME + number}
+
+
+def _as_written(store: og.GrainStore, text: str) -> list[str]:
+    context = context_of(store)
+    query = replace(read_query(text), words=(), stop=frozenset())
+    found = context.texts().search(context.inner.read, query, limit=max(DEPTHS)).matches
+    with context.inner.read() as reader:
+        grains = [reader.grain(match.seq) for match in found]
+    return [grain.address for grain in grains if grain is not None]
+
+
+def scores(
+    questions: Sequence[Question], found: dict[str, list[str]], depth: int
+) -> tuple[float, float]:
+    """Return hit and recall at a depth."""
+    shares = [
+        len(one.evidence.intersection(found[one.text][:depth])) / len(one.evidence)
+        for one in questions
     ]
+    return sum(share > 0 for share in shares) / len(shares), sum(shares) / len(shares)
 
 
-def questions(texts: list[str]) -> list[str]:
-    """Eight words: stop words, two rare words of a memory, and its last one."""
-    often = Counter(word for text in texts for word in text.split())
-    asked = []
-    for number in random.Random(9).sample(range(len(texts)), QUERIES):
-        *words, last = texts[number].split()
-        rare = sorted(words, key=lambda word: often[word])[:2]
-        asked.append(f"what did Ada say about {' '.join(rare)} {last}")
-    return asked
+def table(memories: Sequence[Dialogue]) -> Iterator[str]:
+    """Yield the lines of the table over all memories."""
+    counts = len(memories), sum(len(one.turns) for one in memories)
+    questions = [asked for one in memories for asked in one.questions]
+    yield f"{counts[0]} memories, {counts[1]} turns, {len(questions)} questions"
+    heads = "".join(f" | hit@{depth} | recall@{depth}" for depth in DEPTHS)
+    yield f"| found by{heads} |"
+    yield "|---" + "|---:" * 2 * len(DEPTHS) + "|"
+    sums: dict[str, list[float]] = {}
+    for memory in memories:
+        for way, found in figures(memory):
+            row = sums.setdefault(way, [0.0] * (2 * len(DEPTHS)))
+            for at, depth in enumerate(DEPTHS):
+                for part, value in enumerate(scores(memory.questions, found, depth)):
+                    row[2 * at + part] += value * len(memory.questions)
+    for way, row in sums.items():
+        yield f"| {way} | {' | '.join(f'{value / len(questions):.3f}' for value in row)} |"
 
 
-@cache
-def _direction(word: str) -> Vector:
-    rng = random.Random(sha256(word.encode()).digest())
-    return [rng.gauss(0, 1) for _ in range(DIMENSIONS)]
+def main(arguments: Sequence[str]) -> None:
+    """Print the table of our own set, or of a file."""
+    if arguments:
+        memories = [one for one in dialogues.read(Path(arguments[0])) if one.questions]
+    else:
+        memories = [dialogues.together(dialogues.read(dialogues.OWN))]
+    for line in table(memories):
+        print(line, flush=True)
 
 
-@cache
-def vector(text: str) -> Vector:
-    """A vector of a text: the mean of those of its words, without those that say little."""
-    found = [_direction(word) for word in text.lower().split() if word not in _COMMON]
-    return [sum(column) / len(found) for column in zip(*found, strict=True)]
-
-
-def embed(texts: list[str]) -> list[Vector]:
-    """The vectors of texts. Both sides keep those of questions, as a memory does."""
-    return [vector(text) for text in texts]
-
-
-def by_words(plan: Plan) -> Case:
-    said = texts(plan.count)
-    index = Index(said)
-
-    def theirs(question: str) -> list[str]:
-        return [said[number] for number in index.best(question, LIMIT)]
-
-    return _case(_recall(plan, said, None), said, theirs)
-
-
-def by_words_and_vectors(plan: Plan) -> Case:
-    numpy = peer.module("numpy")
-    said = texts(plan.count)
-    index, matrix = Index(said), numpy.array(embed(said), dtype="float32")
-    matrix /= numpy.linalg.norm(matrix, axis=1, keepdims=True)
-
-    def theirs(question: str) -> list[str]:
-        asked = numpy.array(vector(question), dtype="float32")
-        near = numpy.argsort(matrix @ asked)[::-1][: 10 * LIMIT].tolist()
-        scores: dict[int, float] = {}
-        for ranked in (index.best(question, 10 * LIMIT), near):
-            for rank, number in enumerate(ranked, 1):
-                scores[number] = scores.get(number, 0.0) + 1 / (RANK + rank)
-        return [said[number] for number in sorted(scores, key=lambda n: -scores[n])[:LIMIT]]
-
-    return _case(_recall(plan, said, embed), said, theirs)
-
-
-def _recall(plan: Plan, said: list[str], embedder: Embed | None) -> Ask:
-    """Recall from a memory that has all of it. How it was stored is not measured."""
-    store = og.open(plan.directory / "memory.omsg", durability="relaxed")
-    memory = og.Memory(store, user=USER, embed=embedder)
-    for text in said:
-        memory.remember(text)
-    check(len(store) == len(said), "all are new")
-    return lambda question: [one.text for one in memory.recall(question, limit=LIMIT)]
-
-
-def _case(ours: Ask, said: list[str], theirs: Ask) -> Case:
-    """Both sides find the memory with the rare word; by its vector another can be as near."""
-    asked = questions(said)
-    for question in asked:
-        wanted = question.split()[-1]
-        for found in (ours(question), theirs(question)):
-            rare = [wanted in text.split() for text in found[:3]]
-            check(any(rare), "the memory with the rare word is among the first")
-            check(len(found) == LIMIT, "a full page")
-    return Case(
-        timed(lambda: [ours(question) for question in asked]),
-        timed(lambda: [theirs(question) for question in asked]),
-        len(asked),
-    )
-
-
-WORK = "recall of ten of one user's 5,000 memories by a question of eight words"
-
-ROWS = (
-    Row(
-        "M2", WORK, "bm25s in memory, the same", 2.0, by_words,
-        sets=("-",), count=5_000, unit="ms", kind="most", of="queries",
-    ),
-    Row(
-        "M2-embedder", f"{WORK}, and its vector", "bm25s and numpy in memory, the same", 2.0,
-        by_words_and_vectors,
-        sets=("-",), count=5_000, unit="ms", kind="most", of="queries",
-    ),
-)  # fmt: skip
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -9,8 +9,8 @@ from benches import (
     expiry,
     formats,
     growth,
+    memory,
     read,
-    recall,
     report,
     search,
     startup,
@@ -20,7 +20,7 @@ from benches import (
 )
 from benches.measure import Row
 
-_AREAS = (codec, bulk, store, expiry, read, search, recall, sync, growth, startup, trust, formats)
+_AREAS = (codec, bulk, store, expiry, read, search, memory, sync, growth, startup, trust, formats)
 ROWS: dict[str, Row] = {
     row.id: row
     for row in sorted((r for area in _AREAS for r in area.ROWS), key=lambda r: report.order(r.id))

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benches import dialogues, retrieval
+from benches import dialogues, recall
 from benches.dialogues import Question
 
 FILE = [
@@ -61,21 +61,31 @@ def test_a_file_in_the_layout_of_locomo_is_read(tmp_path: Path) -> None:
 def test_figures_of_a_ranking() -> None:
     asked = [Question("one", frozenset({"a"}), 1), Question("two", frozenset({"b", "c"}), 1)]
     found = {"one": ["x", "a"], "two": ["b"]}
-    assert retrieval.scores(asked, found, 1) == (0.5, 0.25)
-    assert retrieval.scores(asked, found, 3) == (1.0, 0.75)
+    assert recall.scores(asked, found, 1) == (0.5, 0.25)
+    assert recall.scores(asked, found, 3) == (1.0, 0.75)
 
 
 def test_stems_find_more_and_vectors_never_lose() -> None:
     """The figures of docs/search.md are of these rows."""
     memory = dialogues.together(dialogues.read(dialogues.OWN))
-    assert len(memory.questions) == 94
-    hits = {
-        way: [retrieval.scores(memory.questions, found, depth)[0] for depth in retrieval.DEPTHS]
-        for way, found in retrieval.figures(memory)
-    }
+    assert len(memory.questions) == 100
+    hits: dict[str, list[float]] = {}
+    recalls: dict[str, list[float]] = {}
+    for way, found in recall.figures(memory):
+        pairs = [recall.scores(memory.questions, found, depth) for depth in recall.DEPTHS]
+        hits[way], recalls[way] = map(list, zip(*pairs, strict=True))
     assert hits["words as written"][2] < 0.5
     assert hits["words"][0] > 0.95
-    for name in retrieval.EMBEDDERS:
-        hybrid = hits[f"hybrid, {name}"]
-        assert all(one >= two for one, two in zip(hybrid, hits["words"], strict=True)), name
+    for name in recall.EMBEDDERS:
+        for shares in (hits, recalls):
+            pair = zip(shares[f"hybrid, {name}"], shares["words"], strict=True)
+            assert all(one >= two for one, two in pair), name
     assert hits["hybrid, good"][0] == 1
+    assert recalls["hybrid, good"][0] == 0.97
+
+
+def test_the_table_in_the_docs_is_measured() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "search.md").read_text("utf-8")
+    memory = [dialogues.together(dialogues.read(dialogues.OWN))]
+    for line in [*recall.table(memory)][3:]:
+        assert line.split("|", 2)[2] in page, line
