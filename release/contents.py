@@ -17,6 +17,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 #: Beside the package and the crates, what an sdist has.
 TOP = {"Cargo.lock", "Cargo.toml", "LICENSE", "PKG-INFO", "README.md", "pyproject.toml"}
+#: Bytes of a wheel's files, unpacked. The stripped core has about 4.3 million of them.
+CEILING = 10_500_000
 CRATES = ("rust/core/", "rust/py/")
 PACKAGE = "python/"
 
@@ -56,7 +58,10 @@ def look(path: Path, tree: set[str]) -> list[str]:
     """What is wrong with a wheel or an sdist."""
     if path.suffix == ".whl":
         with zipfile.ZipFile(path) as wheel:
-            return list(faults_of_wheel(set(wheel.namelist()), tree))
+            unpacked = sum(one.file_size for one in wheel.infolist())
+            names = set(wheel.namelist())
+        large = [f"expected at most {CEILING} bytes unpacked, found {unpacked}"]
+        return [*faults_of_wheel(names, tree), *large[: unpacked > CEILING]]
     with tarfile.open(path) as sdist:
         files = [member.name for member in sdist.getmembers() if member.isfile()]
     return list(faults_of_sdist({name.partition("/")[2] for name in files}, tree))

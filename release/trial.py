@@ -1,25 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wheel and an sdist as a stranger meets them. Run by ``make trial``.
 
-Each is installed into a new environment, and used in a directory that is not this tree. Then each
-extra is installed alone: what needs it must be refused without, by its code, and done with it.
+Each is installed into a new environment, and used in a directory that is not this tree. A wheel
+meets no compiler there, and what it installs may not grow past CEILINGS. Then each extra is
+installed alone: what needs it must be refused without, by its code, and done with it.
 """
 
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import venv
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from release.contents import ROOT, made
 
 STORE, USAGE, UNSUPPORTED = 60, 2, 71
+#: What builds from source. Where a wheel is tried, none of them is found.
+COMPILERS = (
+    "cc", "gcc", "g++", "c++", "clang", "clang++", "cl", "ld", "make", "cmake",
+    "cargo", "rustc", "maturin", "zig",
+)  # fmt: skip
+#: Bytes that a wheel and what it needs may add to an environment: files of the wheels, and those
+#: with the modules that pip compiles. Other platforms have wheels of other sizes.
+CEILINGS = (38_500_000, 52_500_000)
+MEASURED = ("Linux", "x86_64")
 #: No server listens there, which is found out only by one who can speak to it.
 NOWHERE = "127.0.0.1:1"
 
@@ -94,24 +105,55 @@ ALONE: tuple[tuple[str, ...], ...] = (
 )
 
 
+def without_compilers(folder: Path) -> str:
+    """Return a PATH on which no compiler is found, though this machine may have one.
+
+    Raises:
+        SystemExit: a compiler is found all the same.
+    """
+    empty = folder / "path"
+    empty.mkdir()
+    system = os.environ.get("SystemRoot")  # Windows: Python loads libraries from there
+    path = os.pathsep.join([str(empty), *([str(Path(system, "System32"))] if system else [])])
+    if found := [name for name in COMPILERS if shutil.which(name, path=path)]:
+        sys.exit(f"{path}: expected no compiler, found {' '.join(found)}")
+    return path
+
+
+def taken(folder: Path) -> tuple[int, int]:
+    """Return the bytes of the files below a directory, without and with compiled modules."""
+    plain = compiled = 0
+    for path in folder.rglob("*"):
+        if path.is_file():
+            if path.suffix == ".pyc":
+                compiled += path.stat().st_size
+            else:
+                plain += path.stat().st_size
+    return plain, plain + compiled
+
+
 class Place:
     """A new environment, and a directory to work in.
 
     Args:
         folder: an empty directory.
+        has_compilers: whether programs of this machine are found, compilers among them.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, has_compilers: bool) -> None:
         self.work = folder / "work"
         self.work.mkdir()
         shutil.copytree(ROOT / "examples", self.work / "examples")
         venv.create(folder / "venv", with_pip=True)
         scripts = "Scripts" if os.name == "nt" else "bin"
-        self._python = folder / "venv" / scripts / "python"
+        self.prefix = folder / "venv"
+        self._python = self.prefix / scripts / "python"
         # Nothing of the tree that this runs in may help.
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
         }
+        if not has_compilers:
+            self._environment["PATH"] = without_compilers(folder)
 
     def call(self, *words: str) -> tuple[int, str]:
         """Run Python. Returns how it ended, and what it said."""
@@ -141,11 +183,18 @@ class Place:
         self.expect(0, "-m", "pip", "check")
 
 
-def try_alone(path: Path) -> None:
-    """Install a wheel or an sdist by itself and use it; what needs an extra is refused."""
+def try_alone(path: Path) -> str:
+    """Install a wheel or an sdist by itself and use it; what needs an extra is refused.
+
+    Returns:
+        What was shown.
+    """
+    is_wheel = path.suffix == ".whl"
     with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
-        place = Place(Path(folder))
+        place = Place(Path(folder), has_compilers=not is_wheel)
+        before = taken(place.prefix)
         place.install(str(path))
+        sizes = [after - had for after, had in zip(taken(place.prefix), before, strict=True)]
         for words in ALONE:
             place.expect(0, *words)
         version = place.call(*ALONE[0])[1].split()[-1]
@@ -154,12 +203,30 @@ def try_alone(path: Path) -> None:
         for verbs in EXTRAS.values():
             for verb in verbs:
                 place.expect(verb.without, *verb.python)
+    if not is_wheel:
+        return f"{path.name}: built, installed alone, and used"
+    if grown := too_large(sizes):
+        sys.exit(f"{path.name}: {grown}")
+    plain, compiled = (f"{size / 1e6:.1f} MB" for size in sizes)
+    sizes_said = f"{plain}, with compiled modules {compiled}"
+    return f"{path.name}: installed alone without a compiler ({sizes_said}), and used"
+
+
+def too_large(sizes: Sequence[int]) -> str:
+    """Say which sizes are above CEILINGS; the empty string if none is, or they are not known."""
+    if (platform.system(), platform.machine()) != MEASURED:
+        return ""
+    return ", ".join(
+        f"expected at most {ceiling} bytes, found {size}"
+        for size, ceiling in zip(sizes, CEILINGS, strict=True)
+        if size > ceiling
+    )
 
 
 def try_extra(wheel: Path, extra: str) -> None:
-    """Install a wheel with one extra, and do what that is for."""
+    """Install a wheel with one extra, without a compiler, and do what that is for."""
     with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
-        place = Place(Path(folder))
+        place = Place(Path(folder), has_compilers=False)
         place.install(f"{wheel}[{extra}]")
         place.expect(0, "-m", "omsgrain", "ingest", "m.omsg", "examples/mission.jsonl")
         for verb in EXTRAS[extra]:
@@ -171,8 +238,7 @@ def main(dist: Path, *extras: str) -> None:
     paths = [path.resolve() for path in made(dist)]
     if not extras:
         for path in paths:
-            try_alone(path)
-            print(f"{path.name}: installed alone, and used")
+            print(try_alone(path), flush=True)
     for extra in extras or EXTRAS:
         try_extra(paths[0], extra)
         print(f"{paths[0].name}[{extra}]: installed alone, and used")

@@ -4,16 +4,20 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
 import omsgrain as og
-from release import audit, contents, notes
+from release import audit, contents, notes, trial
 from support.markdown_page import table
 from support.paths import ROOT
 
@@ -166,6 +170,17 @@ def test_what_is_in_a_wheel() -> None:
         assert list(contents.faults_of_wheel(WHEEL | {junk}, TREE)), junk
 
 
+def test_a_wheel_has_a_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "omsgrain-1-cp310-abi3-any.whl"
+    with zipfile.ZipFile(path, "w") as wheel:
+        for name in sorted(WHEEL):
+            wheel.writestr(name, b"0123456789")
+    monkeypatch.setattr(contents, "CEILING", 10 * len(WHEEL))
+    assert contents.look(path, TREE) == []
+    monkeypatch.setattr(contents, "CEILING", 10 * len(WHEEL) - 1)
+    assert len(contents.look(path, TREE)) == 1
+
+
 def test_what_is_in_an_sdist() -> None:
     assert list(contents.faults_of_sdist(SDIST, TREE)) == []
     for name in SDIST:
@@ -177,6 +192,39 @@ def test_what_is_in_an_sdist() -> None:
         "demo.omsg/data.mdb",
     ):
         assert list(contents.faults_of_sdist(SDIST | {junk}, TREE)), junk
+
+
+def test_a_wheel_is_tried_where_no_compiler_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """cargo, at least, is on the PATH of the tests."""
+    path = trial.without_compilers(tmp_path)
+    assert [name for name in trial.COMPILERS if shutil.which(name)]
+    assert not [name for name in trial.COMPILERS if shutil.which(name, path=path)]
+
+    system = tmp_path / "System32"
+    system.mkdir()
+    compiler = system / ("cc.exe" if os.name == "nt" else "cc")
+    compiler.write_text("")
+    compiler.chmod(0o755)
+    monkeypatch.setenv("SystemRoot", str(tmp_path))
+    (tmp_path / "other").mkdir()
+    with pytest.raises(SystemExit):
+        trial.without_compilers(tmp_path / "other")
+
+
+def test_what_an_installation_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "a.py").write_bytes(b"123")
+    (tmp_path / "__pycache__" / "a.cpython-311.pyc").write_bytes(b"12345")
+    assert trial.taken(tmp_path) == (3, 8)
+
+    monkeypatch.setattr(trial, "MEASURED", (platform.system(), platform.machine()))
+    plain, compiled = trial.CEILINGS
+    assert trial.too_large((plain, compiled)) == ""
+    assert trial.too_large((plain + 1, compiled)) and trial.too_large((plain, compiled + 1))
+    monkeypatch.setattr(trial, "MEASURED", ("Plan 9", "z80"))
+    assert trial.too_large((plain + 1, compiled)) == ""
 
 
 def test_ci_calls_targets_that_exist_and_pins_actions() -> None:
