@@ -73,11 +73,7 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
         _text("import argon2, jsonschema_rs, re2"),
     ),
     "langgraph": (_text("import omsgrain.integrations.langgraph"),),
-    "mcap": (
-        _text(
-            "from omsgrain.formats.bag.base import library as l; l('mcap', 'mcap.records', 'a')"
-        ),
-    ),
+    "mcap": (_verb("export", "m.omsg", "m.mcap"),),
     "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
     "mqtt": (_text("import omsgrain.bridge.mqtt"),),
     "nats": (_text("import omsgrain.bridge.nats"),),

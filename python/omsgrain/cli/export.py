@@ -47,6 +47,8 @@ The memory of a tenant as an AIMEM bundle, signed:
     omsgrain export memory.omsg brain.aimem.json --tenant TENANT --sign signer.pem
 A user's memory as MIF 1.0, without secrets and personal data of others:
     omsgrain export memory.omsg ada.mif.yaml --user ada --redact --purpose access
+Beside a robot's recording, for a viewer:
+    omsgrain export memory.omsg believed.mcap --merge drive.mcap
 For pandas, Polars, DuckDB:
     omsgrain export memory.omsg memory.parquet --columns created_at,subject,object
 """
@@ -65,6 +67,8 @@ _DOCUMENT = (
 """The options for MIF documents only."""
 _CHANGING = (*_SHARED, "layout", "include_graph", "redact_pii", "scan", "shape")
 """The options that a document written as it was imported does not need."""
+_RECORDING = ("merge", "ros2")
+"""The options for MCAP files only."""
 _TABLE = ("columns", "unsealed")
 """The options for tables only."""
 
@@ -91,7 +95,7 @@ _bundle_options = options(
     click.option("--tenant-id", metavar="ID",
                  help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
     click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
-    click.option("--format", type=click.Choice(("mg", *NAMES)),
+    click.option("--format", type=click.Choice(("mg", "mcap", *NAMES)),
                  help="The format; by default from the name of FILE."),
 )  # fmt: skip
 _document_options = options(
@@ -121,6 +125,15 @@ _table_options = options(
 )  # fmt: skip
 
 
+_recording_options = options(
+    click.option("--ros2", is_flag=True,
+                 help="MCAP: write the messages as texts that tools of ROS 2 read."),
+    click.option("--merge", metavar="BAG",
+                 type=click.Path(exists=True, path_type=Path),
+                 help="MCAP: write all that this recording has into FILE too."),
+)  # fmt: skip
+
+
 @click.command(
     "export",
     cls=Manual,
@@ -133,6 +146,7 @@ _table_options = options(
 @_bundle_options
 @_document_options
 @_table_options
+@_recording_options
 @click.option(
     "--codec",
     type=click.Choice(["none", "zstd", "lz4"]),
@@ -175,6 +189,9 @@ def export(
     1.0 document, and so are FILE.mif.yaml and FILE.mif.jsonl. FILE.jsonld is a corpus of MIF in
     JSON-LD. Documents leave out memories of the namespace _local unless --local is given.
 
+    FILE.mcap has a message for each grain, for viewers of robots' recordings, and the grains
+    themselves as an attachment, which `import` takes.
+
     FILE.parquet is a table: a column for each field, and the blobs, so that `import` can restore
     the grains. Encrypted grains show no fields unless --unsealed is given.
 
@@ -190,6 +207,7 @@ def export(
     document = {name: given.pop(name) for name in _DOCUMENT}
     table = {name: given.pop(name) for name in _TABLE}
     packed = {name: given.pop(name) for name in _CONTAINER}
+    recording = {name: given.pop(name) for name in _RECORDING}
     common = {name: given.pop(name) for name in ("purpose", "replace")}
     opened = {"policy": policy, "actor": actor}
     named = format or format_of_name(file)
@@ -197,6 +215,13 @@ def export(
         named = "mif1"
     if parquet and format is not None:
         raise click.UsageError("--parquet and --format exclude each other")
+    if named == "mcap" or (named is None and not parquet and file.suffix == ".mcap"):
+        refuse_given("an MCAP file", *_BUNDLE, *_DOCUMENT, *_CONTAINER, *_TABLE)
+        filters = taken(given)
+        refuse_existing(file, common.pop("replace"))
+        _recording(store, file, as_json, opened, **recording, **common, **filters)
+        return
+    refuse_given("a file that is not MCAP", *_RECORDING)
     if parquet or (named is None and file.suffix == ".parquet"):
         refuse_given(TABLES, *_BUNDLE, *_DOCUMENT, *_CONTAINER)
         columns = table.pop("columns")
@@ -224,6 +249,27 @@ def export(
         with open_to_read(store, **opened) as grains:
             packs = grains.export_mg(file, **packed, **common, **filters)
         _tell_grains([str(path) for path in packs.paths], packs, as_json)
+
+
+def _recording(
+    store: Where, file: Path, as_json: bool, opened: dict[str, Any], **given: Any
+) -> None:
+    from omsgrain.interchange.mcap_export import export_mcap
+
+    with open_to_read(store, **opened) as grains:
+        written = export_mcap(grains, file, **given)
+    if as_json:
+        output.emit({**asdict(written), "path": str(written.path)})
+        return
+    output.print_withheld(written.withheld)
+    said = (
+        f"{output.plural(written.grains, 'grain')}, {output.plural(written.messages, 'message')}"
+    )
+    if written.encrypted:
+        said += f" ({written.encrypted} encrypted, only attached)"
+    if written.merged:
+        said += f", {output.plural(written.merged, 'message')} of the recording"
+    click.echo(output.safe(f"{said}, {output.plural(written.bytes, 'byte')}: {written.path}"))
 
 
 def _tell_grains(paths: list[str], written: Any, as_json: bool) -> None:

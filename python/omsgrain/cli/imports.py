@@ -121,7 +121,7 @@ _document_options = options(
 )
 @click.option(
     "--format",
-    type=click.Choice(["auto", "mg", "parquet", *NAMES, *FOREIGN]),
+    type=click.Choice(["auto", "mg", "mcap", "parquet", *NAMES, *FOREIGN]),
     default="auto",
     help="The format of FILE; auto looks into it.",
 )
@@ -172,6 +172,8 @@ def import_(
 
     From a Parquet table the blobs are imported, each compared with its address.
 
+    From an MCAP file that `export` wrote the attached grains are imported as they are.
+
     From a bundle of areev or dejadb the grains are imported as they are.
 
     Any other FILE is a .mg container; if it does not exist, its parts NAME-0001.mg and so on are
@@ -185,7 +187,7 @@ def import_(
 
     if require_signature and not trust:
         raise click.UsageError("--require-signature needs --trust")
-    if format in ("auto", "mg", "parquet"):
+    if format in ("auto", "mg", "mcap", "parquet"):
         refuse_pipe(file)
     named = _format_of(file) if format == "auto" else format
     trusted = Trusted(trust, resolver_in_use(), require_signature)
@@ -217,7 +219,14 @@ def import_(
         return _import_bundle(store, file, trusted, actor, as_json, **given)
     refuse_given(TABLES if named == "parquet" else CONTAINERS, *_BUNDLE, *document)
     how = {"errors": errors, "allow_erased": allow_erased}
-    if named == "parquet":
+    if named == "mcap":
+        from omsgrain.interchange.mcap_grains import import_mcap
+
+        refuse_given("an MCAP file", "adapt", "trust_state_from")
+        trusted.look(file)
+        with _target(store, actor) as grains:
+            report = import_mcap(grains, file, **how)
+    elif named == "parquet":
         from omsgrain.store import parquet
 
         refuse_given(TABLES, "adapt", "trust_state_from")
@@ -245,6 +254,7 @@ def _exit_code(report: ImportReport) -> int:
 
 def _format_of(file: Path) -> str:
     """What FILE is, by its content; a .mg file if nothing says that it is a document."""
+    from omsgrain.formats.bag.mcap import is_mcap
     from omsgrain.interchange.convert import format_of_name
     from omsgrain.store.parquet import is_parquet
 
@@ -255,6 +265,8 @@ def _format_of(file: Path) -> str:
         return found
     if is_parquet(file):
         return "parquet"
+    if is_mcap(file):
+        return "mcap"
     if file.name.endswith(AIMEM.suffixes):
         return AIMEM.name
     if format_of_name(file) not in (None, "mg") or is_given(*_BUNDLE, *_DOCUMENT):

@@ -17,7 +17,8 @@ from omsgrain.counts import counted
 from omsgrain.crypto.cose import MAX_OVERHEAD, prove
 from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, missing
-from omsgrain.errors import NotFoundError, OmsError, UnsupportedError
+from omsgrain.errors import FormatError, NotFoundError, OmsError, UnsupportedError
+from omsgrain.formats.bag.mcap import MAGIC as MCAP
 from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.table import CONTAINER, FORMATS, of_grains, sniff_directory, sniffed
 from omsgrain.header import ENVELOPE_BYTE
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _HEAD = 4 << 10  # bytes that say what a file is
 _SUFFIXES = (
     ".mg",
+    ".mcap",
     ".cose",
     SUFFIX,
     *(end for one in FORMATS.values() for end in one.suffixes if end != ".md"),
@@ -183,6 +185,8 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
         return Verified(report.verified, failures)
     if head[:1] == ENVELOPE_BYTE:
         return _envelopes(file, address, options)
+    if head.startswith(MCAP):
+        return _mcap(file, address)
     what = None if address is not None else sniffed(file)
     if what is not None and what != CONTAINER:
         return _documents(FORMATS[what].check_file(file, options.passphrase))
@@ -196,6 +200,19 @@ def _content(file: Path, head: bytes, address: str | None, options: VerifyOption
     except OmsError as error:
         return Verified(0, [Failure(str(file), error)])
     return Verified(1, [])
+
+
+def _mcap(file: Path, address: str | None) -> Verified:
+    from omsgrain.interchange.mcap_grains import verify_mcap
+
+    if address is not None:
+        raise UnsupportedError("a recording has no address of its own", found=str(file))
+    try:
+        reports = verify_mcap(file)
+    except FormatError as error:
+        return Verified(0, [Failure(str(file), error)])
+    failures = [Failure(str(file), one.error, one) for each in reports for one in each.problems]
+    return Verified(sum(one.verified for one in reports) if reports else 1, failures)
 
 
 def _documents(checked: DocumentFindings) -> Verified:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain ingest`` of recordings: options, the report, and what is refused."""
+"""Recordings on the command line: ``ingest``, ``export``, ``import`` and ``verify``."""
 
 from __future__ import annotations
 
@@ -88,3 +88,42 @@ def test_recordings_apart_from_other_files(shell: Shell, tmp_path: Path) -> None
         assert shell("ingest", tmp_path / "m.omsg", *words) == USAGE
     code, error = shell.error("ingest", tmp_path / "m.omsg", bag, "--topic", "/none")
     assert (code, error["code"]) == (errors.SchemaError.exit_code, "ERR_SCHEMA")
+
+
+def test_out_and_in_again(shell: Shell, tmp_path: Path) -> None:
+    target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
+    assert shell("ingest", target, bag, "--sample", 4) == 0
+    box = tmp_path / "box.mcap"
+    assert shell("export", target, box, "--merge", bag) == 0
+    size = box.stat().st_size
+    assert shell.out.decode() == (
+        f"10 grains, 10 messages, 60 messages of the recording, {size} bytes: {box}\n"
+    )
+    got = shell.json("export", target, box, "--replace", "--ros2", "--type", "observation")
+    assert (got["grains"], got["messages"], got["merged"]) == (10, 10, 0)
+    assert shell("export", target, box) != 0  # it exists
+    assert shell("verify", box) == 0 and b"10 verified, 0 failed" in shell.out
+    assert shell.json("import", tmp_path / "other.omsg", box)["stored"] == 10
+    assert shell.json("import", tmp_path / "other.omsg", box, "--format", "mcap")["stored"] == 0
+    assert shell("verify", bag) == 0 and b"1 verified, 0 failed" in shell.out
+    code, error = shell.error("import", tmp_path / "other.omsg", bag)
+    assert (code, error["code"]) == (errors.FormatError.exit_code, "ERR_FORMAT")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("box.mcap", "--codec", "zstd"),
+        ("box.mcap", "--tenant", "a"),
+        ("box.mcap", "--columns", "address"),
+        ("box.mg", "--ros2"),
+        ("box.parquet", "--merge", "m.omsg"),
+        ("ada.mif.json", "--user", "ada", "--ros2"),
+    ],
+)
+def test_options_of_other_exports(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shell("ingest", "m.omsg", stdin=lines(belief(1)))
+    assert shell("export", "m.omsg", *words) == USAGE
