@@ -364,7 +364,7 @@ def test_members_may_be_tables_in_the_file(tmp_path: Path) -> None:
 def test_numbers_of_a_device_are_suggested_as_observations() -> None:
     rows = "".join(f"{1768471200 + i},dev-{i % 3},{20 + i}.5,fine\n" for i in range(200))
     text = "ts,device,temperature,note\n" + rows.replace("120.5", "warm")
-    mapping = suggest(io.BytesIO(text.encode()), name="readings.csv")
+    mapping = suggest(io.BytesIO(text.encode()), name="readings.csv").mapping
     assert mapping.type == "observation"
     assert mapping.set == {"observer_type": "temperature"}
     made = mapping.apply({"ts": "1", "device": "d", "temperature": "2", "note": "fine"})
@@ -384,7 +384,7 @@ def test_texts_are_suggested_as_events() -> None:
         }
         for i in range(20)
     ]
-    mapping = suggest(io.BytesIO(json.dumps(rows).encode()), name="chat.json")
+    mapping = suggest(io.BytesIO(json.dumps(rows).encode()), name="chat.json").mapping
     assert mapping.type == "event"
     made = mapping.apply(rows[0])
     assert (made["content"], made["user_id"], made["x:id"]) == ("message 0", "u0", 0)
@@ -392,7 +392,7 @@ def test_texts_are_suggested_as_events() -> None:
 
 
 def test_numbers_without_device_are_of_the_file() -> None:
-    mapping = suggest(io.BytesIO(b"v\n1\n2\n"), name="boiler.csv")
+    mapping = suggest(io.BytesIO(b"v\n1\n2\n"), name="boiler.csv").mapping
     assert mapping.apply({"v": "1"})["observer_id"] == "boiler"
 
 
@@ -407,7 +407,7 @@ def test_a_suggestion_always_fits_a_mapping_file(rows: list[dict[str, Any]]) -> 
     text = "\n".join(json.dumps(row, default=str) for row in rows).replace("NaN", "0")
     text = text.replace("-Infinity", "0").replace("Infinity", "0")
     try:
-        mapping = suggest(io.BytesIO(text.encode()), name="x.jsonl")
+        mapping = suggest(io.BytesIO(text.encode()), name="x.jsonl").mapping
     except OmsError:
         return
     with TemporaryDirectory() as folder:

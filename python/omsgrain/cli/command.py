@@ -182,13 +182,13 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
 
 def store_argument(
-    *, exists: bool = True, file_okay: bool = True, create: bool = False
+    *, exists: bool = True, file_okay: bool = True, create: bool = False, required: bool = True
 ) -> Callable[[F], F]:
     """The STORE of a command."""
     text = f"{STORE} {TOLD}" if create else STORE if exists else f"{STORE} {_NEW}"
     text = f"{text} By default that of {STORE_VARIABLE}."
     kind = StoreParam(exists=exists and not create, file_okay=file_okay)
-    return argument("store", type=kind, help=text)
+    return argument("store", type=kind, help=text, required=required)
 
 
 def options(*several: Callable[[Any], Any]) -> Callable[[F], F]:

@@ -60,6 +60,7 @@ class IngestTally:
     first_warnings: list[str] = field(default_factory=list)
     first_reject: OmsError | None = None
     bags: BagReport | None = None
+    name: str = ""  # of the input that is read
 
     def add(self, name: str, step: IngestStep) -> list[str]:
         """Count one step of an input; return the lines to print."""
@@ -142,19 +143,21 @@ def _pairs(
     return found
 
 
-def _suggest(context: click.Context, _: click.Parameter, path: Path | None) -> None:
-    if path is None:
-        return
+def _suggest(path: Path, form: Any) -> None:
+    """Print a mapping for the rows of a file."""
+    from omsgrain.formats import times
     from omsgrain.interchange.suggestion import suggest
 
+    changed = times.spell(max(0, int(path.stat().st_mtime)) * 1_000)
     with path.open("rb") as stream:
-        mapping = suggest(stream, name=path.name)
-    click.echo(
-        f"# Made from the first rows of {output.safe(path.name)}: change what does not fit."
-    )
-    click.echo(f"# Then: omsgrain ingest STORE {output.safe(path.name)} --mapping THIS_FILE")
-    click.echo(mapping.to_toml(), nl=False)
-    context.exit()
+        made = suggest(stream, name=path.name, format=form, changed=changed)
+    name = output.safe(path.name)
+    click.echo(f"# Made from the first rows of {name}: change what does not fit.")
+    click.echo(f"# Then: omsgrain ingest STORE {name} --mapping THIS_FILE")
+    click.echo("# A bad row stops it; with --errors collect it stores all others.")
+    for note in made.notes:
+        click.echo(output.safe(f"# {note}"))
+    click.echo(made.mapping.to_toml(), nl=False)
 
 
 def _mapping(
@@ -198,7 +201,7 @@ def _is_table(name: str) -> bool:
     examples=EXAMPLES,
     exits={0: "All grains are stored, by this call or an earlier one."},
 )
-@store_argument(exists=False)
+@store_argument(exists=False, required=False)
 @argument(
     "files",
     nargs=-1,
@@ -215,9 +218,6 @@ def _is_table(name: str) -> bool:
 @click.option(
     "--suggest",
     type=EXISTING,
-    is_eager=True,
-    expose_value=False,
-    callback=_suggest,
     help="Print a mapping for the rows of this file, from its first 1,000 rows, and end.",
 )
 @click.option("--mapping", "mapping_path", type=EXISTING, help="Map rows by this TOML file.")
@@ -294,9 +294,10 @@ def _is_table(name: str) -> bool:
 @trust_options
 @output.json_option
 def ingest(
-    store: Where,
+    store: Where | None,
     files: tuple[str, ...],
     form: Any,
+    suggest: Path | None,
     errors: Any,
     rejects_path: Path | None,
     require_signatures: bool,
@@ -322,6 +323,11 @@ def ingest(
     grain of the chunk with the bad grain is stored. With --errors collect, the exit code is that
     of the first reject. With --keys, users' grains are encrypted.
     """
+    if suggest is not None:
+        _suggest(suggest, form)
+        return 0
+    if store is None:
+        raise click.UsageError("Missing argument 'STORE'.")
     inputs = files or ("-",)
     if "-" in inputs and not files and sys.stdin.isatty():
         raise click.UsageError("no FILES, and stdin is a terminal; use '-' to type grains")
@@ -353,11 +359,11 @@ def ingest(
     tally = IngestTally()
     try:
         _ingest(opening, inputs, how, selection, rejects_path, tally, as_json)
-    except BaseException:
+    except BaseException as error:
         if as_json:
             output.emit(tally.to_dict())
-        elif tally.stored:
-            click.echo(f"Stopped after {tally.stored} stored.", err=True)
+        else:
+            _print_stop(tally, error)
         raise
     _print(tally, as_json)
     return 0 if tally.first_reject is None else tally.first_reject.exit_code
@@ -372,7 +378,10 @@ def _ingest(
     tally: IngestTally,
     as_json: bool,
 ) -> None:
-    sizes = [Path(name).stat().st_size for name in inputs if name != "-"]
+    from omsgrain.formats.compressed import SUFFIX
+
+    known = [name for name in inputs if name != "-" and not name.endswith(SUFFIX)]
+    sizes = [Path(name).stat().st_size for name in known]
     total = sum(sizes) if len(sizes) == len(inputs) and all(sizes) else None
     start = time.perf_counter()
     try:
@@ -386,6 +395,7 @@ def _ingest(
             for name in inputs:
                 rejects = common or Rejects(Path(f"{name}.rejects.jsonl"), tally, numbered=True)
                 stack.callback(rejects.close)
+                tally.name = name
                 for step in _steps(grains, name, how, selection, tally):
                     lines = tally.add(name, step)
                     rejects.write(name, step.rejected)
@@ -432,6 +442,18 @@ def _bags(inputs: tuple[str, ...], given: dict[str, Any]) -> BagSelection | None
         raise click.UsageError(f"{output.safe(folder)!r} is a directory, and no recording")
     refuse_given("files that are no recordings", *bag.NAMES)
     return None
+
+
+def _print_stop(tally: IngestTally, error: BaseException) -> None:
+    """Say how far it came, and how to go on."""
+    if not tally.name:
+        return
+    text = f"Stopped in {output.safe(tally.name)}: {tally.stored} stored."
+    if tally.stored:
+        text += " Run it again to resume: stored grains count as duplicates."
+    if getattr(error, "line", None) is not None:
+        text += " With --errors collect it stores all but the bad ones."
+    click.echo(text, err=True)
 
 
 def _print(tally: IngestTally, as_json: bool) -> None:

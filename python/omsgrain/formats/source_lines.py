@@ -65,7 +65,9 @@ def detect(head: bytes, name: str = "") -> Literal["json", "jsonl", "blob"]:
     if text[:1] == b"[":
         return "json"
     if text[:1] != b"{":
-        raise FormatError("neither JSON nor a grain", expected="{, [ or byte 01 or d2")
+        expected = "JSON or a grain; or the name or format of a table, such as x.csv"
+        found = "a ZIP archive, as .xlsx files are" if head.startswith(b"PK\x03\x04") else None
+        raise FormatError("the format is unknown", expected=expected, found=found)
     first, newline, _ = text.partition(b"\n")
     return "json" if newline and not first.rstrip(_SPACE).endswith(b"}") else "jsonl"
 

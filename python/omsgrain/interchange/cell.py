@@ -163,6 +163,5 @@ _READERS: Final[dict[str, CellReader]] = {
 
 
 def _wrong(expected: str, value: Any) -> SchemaError:
-    return SchemaError(
-        "not of the type of the field", expected=expected, found=type(value).__name__
-    )
+    found = "text" if isinstance(value, str) else type(value).__name__
+    return SchemaError("not of the type of the field", expected=expected, found=found)

@@ -152,6 +152,7 @@ class Mapping:
             try:
                 value = rule.value(value)
             except OmsError as error:
+                error.message = f"column {rule.column!r}: {error.message}"
                 error.field = rule.pointer
                 raise
             if len(rule.path) == 1:

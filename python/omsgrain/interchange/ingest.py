@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, Protocol, TypeA
 import omsgrain as og
 from omsgrain.container.layout import MAGIC
 from omsgrain.errors import OmsError, SchemaError, UnsupportedError
-from omsgrain.formats import source_lines
+from omsgrain.formats import compressed, source_lines
 from omsgrain.formats.source_lines import SourceLines
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.interchange.rows import RowFormat, RowLines, format_of, row_chunks
@@ -59,6 +59,7 @@ def ingest(
     if mapping is not None or form in ("csv", "tsv", "parquet"):
         yield from _rows(store, stream, name, form, mapping, errors, options or {}, allow_erased)
         return
+    stream, name = compressed.opened(stream, name)
     head = stream.read(source_lines.PEEK)
     kind = source_lines.detect(head, name) if form == "auto" else form
     if kind == "blob":

@@ -5,14 +5,17 @@ from __future__ import annotations
 
 import csv
 import io
+import re
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from typing import Any, BinaryIO, Final, Literal
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, SchemaError
-from omsgrain.formats import source_lines
+from omsgrain.formats import compressed, source_lines
 
 RowFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 
@@ -25,7 +28,11 @@ _SUFFIXES: Final[dict[str, RowFormat]] = {
     ".tab": "tsv",
     ".parquet": "parquet",
 }
-_DELIMITERS: Final = {"csv": ",", "tsv": "\t"}
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_QUOTED: Final = re.compile('"[^"]*"')
+_UTF_16: Final = (b"\xff\xfe", b"\xfe\xff")
+_UTF_8: Final = "UTF-8; convert the file, for example with iconv"
+_HEADER: Final = "a line with the columns' names"
 _NAMED: Final = 20  # columns in an error
 
 
@@ -59,7 +66,8 @@ class RowLines:
 
 def format_of(name: str) -> RowFormat | None:
     """Return the format of a table by the name of its file; None for JSON and others."""
-    return next((form for end, form in _SUFFIXES.items() if name.lower().endswith(end)), None)
+    bare = name.lower().removesuffix(compressed.SUFFIX)
+    return next((form for end, form in _SUFFIXES.items() if bare.endswith(end)), None)
 
 
 def row_chunks(
@@ -80,21 +88,27 @@ def row_chunks(
         most: rows of a chunk, about.
 
     Raises:
-        SchemaError: a table has no such column, or two of one name.
+        SchemaError: a table has no such column; or two of one name, if it is Parquet.
         FormatError: the input is not of this format.
     """
+    stream, name = compressed.opened(stream, name)
     if format == "parquet":
         return _parquet(stream, columns, most)
-    if format in _DELIMITERS:
-        return _table(stream, _DELIMITERS[format], columns, most)
+    if format in ("csv", "tsv"):
+        return _table(stream, format, columns, most)
     return _objects(stream, format, name, most)
 
 
 class _Lines:
-    """The lines of a stream as text; bytes that are not UTF-8 become surrogates."""
+    """The lines of a stream as text, and which of them are not UTF-8.
+
+    Of a line longer than the limit the rest is skipped.
+    """
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._read = 0  # lines so far
+        self._spoilt: deque[int] = deque()  # of the block that is read, in order
         self.consumed = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -107,29 +121,60 @@ class _Lines:
                 self.consumed += len(more)
                 if more.endswith(b"\n"):
                     data += b"\n"
-            text = data.decode("utf-8", "surrogateescape")
+            if first and (data.startswith(_UTF_16) or b"\0" in data[: data.find(b"\n")]):
+                raise FormatError("the text is UTF-16 or binary", line=1, expected=_UTF_8)
+            text = self._text(data)
             if first:
                 text, first = text.removeprefix("\ufeff"), False
+            self._read += data.count(b"\n")
             yield from io.StringIO(text, newline="\n")
+
+    def _text(self, data: bytes) -> str:
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            for number, line in enumerate(data.split(b"\n"), self._read + 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError:
+                    self._spoilt.append(number)
+            return data.decode("utf-8", "replace")
+
+    def are_spoilt(self, last: int) -> bool:
+        """Whether one of the lines up to a number is not UTF-8; ask in order."""
+        found = False
+        while self._spoilt and self._spoilt[0] <= last:
+            self._spoilt.popleft()
+            found = True
+        return found
 
 
 def _table(
-    stream: BinaryIO, delimiter: str, columns: Sequence[str] | None, most: int
+    stream: BinaryIO, format: RowFormat, columns: Sequence[str] | None, most: int
 ) -> Iterator[RowChunk]:
     lines = _Lines(stream)
-    reader = csv.reader(lines, delimiter=delimiter, strict=True)
+    walk, skipped, first = iter(lines), 0, ""
+    for first in walk:
+        if first.strip():
+            break
+        skipped += 1
+    if not first.strip():
+        raise FormatError("the table is empty", line=1, expected=_HEADER)
+    if "\r" in first.rstrip("\r\n") and '"' not in first:
+        raise FormatError("lines end in CR alone", line=1, expected="lines that end in LF or CRLF")
+    reader = csv.reader(chain((first,), walk), strict=True, **_dialect(first, format))
     try:
-        header = next(reader, None)
+        header = next(reader)
     except csv.Error as error:
-        raise FormatError(f"not a table: {error}", line=1) from None
-    if header is None:
-        raise FormatError("the table is empty", line=1, expected="a line with the columns' names")
-    wanted = _wanted(header, columns)
+        raise FormatError(f"not a table: {error}", line=skipped + 1) from None
+    if lines.are_spoilt(skipped + reader.line_num):
+        raise FormatError("the header is not UTF-8", line=skipped + 1, expected=_UTF_8)
+    wanted = _wanted(_names(header), columns)
     names = [name for _, name in wanted]
     cells = _cells([at for at, _ in wanted])
     width, chunk, told = len(header), RowChunk(), 0
     while True:
-        line = reader.line_num + 1
+        line = skipped + reader.line_num + 1
         try:
             row = next(reader)
         except StopIteration:
@@ -138,10 +183,12 @@ def _table(
             # The reader starts again at the next line.
             message = f"not a row of the table: {error}"
             chunk.errors.append(
-                FormatError(message, line=line, found=_span(line, reader.line_num))
+                FormatError(message, line=line, found=_span(line, skipped + reader.line_num))
             )
             continue
-        if len(row) == width:
+        if lines.are_spoilt(skipped + reader.line_num):
+            chunk.errors.append(FormatError("the row is not UTF-8", line=line, expected=_UTF_8))
+        elif len(row) == width:
             chunk.rows.append(dict(zip(names, cells(row), strict=True)))
             chunk.lines.append(line)
         elif row:
@@ -149,7 +196,7 @@ def _table(
                 FormatError(
                     "not a row of the table",
                     line=line,
-                    expected=f"{width} cells",
+                    expected=f"{width} cells, as in the header",
                     found=str(len(row)),
                 )
             )
@@ -159,6 +206,15 @@ def _table(
             chunk = RowChunk()
     chunk.consumed = lines.consumed - told
     yield chunk
+
+
+def _dialect(first: str, format: RowFormat) -> dict[str, Any]:
+    """Return how a table is spelled, by its header: semicolons for commas, spaces after them."""
+    bare = _QUOTED.sub("", first)
+    delimiter = "\t" if format == "tsv" else max(_DELIMITERS, key=bare.count)
+    _, *others = bare.split(delimiter)
+    spaced = bool(others) and all(name.startswith(" ") for name in others)
+    return {"delimiter": delimiter, "skipinitialspace": spaced}
 
 
 def _cells(places: Sequence[int]) -> Callable[[list[str]], Sequence[str]]:
@@ -172,18 +228,31 @@ def _span(first: int, last: int) -> str | None:
     return f"lines {first} to {last}, to a quote without end" if last > first else None
 
 
+def _names(header: Sequence[str]) -> list[str]:
+    """Return a name for each column: one without has its number, the second ``a`` is ``a#2``."""
+    names: list[str] = []
+    seen: dict[str, int] = {}
+    for at, name in enumerate(header, 1):
+        name = name or f"#{at}"
+        made = name
+        while made in seen:
+            seen[name] += 1
+            made = f"{name}#{seen[name]}"
+        seen[made] = 1
+        names.append(made)
+    return names
+
+
 def _wanted(header: Sequence[str], columns: Sequence[str] | None) -> list[tuple[int, str]]:
     """Return the places and names of the columns that are read."""
-    twice = next((name for name in header if name and header.count(name) > 1), None)
-    if twice is not None:
-        raise SchemaError(f"the table has two columns {twice!r}", line=1)
     if columns is None:
-        return [(at, name) for at, name in enumerate(header) if name]
+        return list(enumerate(header))
+    places = {name: at for at, name in enumerate(header)}
     for name in columns:
-        if name not in header:
+        if name not in places:
             shown = ", ".join(header[:_NAMED]) + ("…" if len(header) > _NAMED else "")
             raise SchemaError(f"the table has no column {name!r}", line=1, expected=shown)
-    return [(at, name) for at, name in enumerate(header) if name in columns]
+    return sorted((places[name], name) for name in dict.fromkeys(columns))
 
 
 def _parquet(stream: BinaryIO, columns: Sequence[str] | None, most: int) -> Iterator[RowChunk]:
@@ -195,6 +264,9 @@ def _parquet(stream: BinaryIO, columns: Sequence[str] | None, most: int) -> Iter
     try:
         file = pq.ParquetFile(stream)
         header = file.schema_arrow.names
+        twice = next((name for name, count in Counter(header).items() if count > 1), None)
+        if twice is not None:
+            raise SchemaError(f"the table has two columns {twice!r}", line=1)
         tops = None if columns is None else list(dict.fromkeys(c.split(".")[0] for c in columns))
         wanted = [name for _, name in _wanted(header, tops)]
         size, total, line = stream.seek(0, 2), file.metadata.num_rows or 1, 1

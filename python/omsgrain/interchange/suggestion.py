@@ -7,23 +7,26 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from omsgrain import registry
-from omsgrain.errors import SchemaError
+from omsgrain.errors import OmsError, SchemaError
+from omsgrain.formats.compressed import SUFFIX
 from omsgrain.interchange.cell import UNITS, UTC, is_number
 from omsgrain.interchange.field_map import Mapping, SourceColumn
-from omsgrain.interchange.rows import RowFormat, format_of, row_chunks
+from omsgrain.interchange.rows import RowChunk, RowFormat, format_of, row_chunks
 
 ROWS: Final = 1_000
 """The rows that a suggestion reads."""
 
 _DEPTH: Final = 3  # of objects whose members are columns of their own
 _COLUMNS: Final = 1_000
+_NOTED: Final = 20  # columns that notes are about
+_COMMA: Final = re.compile("-?[0-9]+,[0-9]+")
 _FROM, _TO = 946_684_800_000, 4_102_444_800_000  # ms of the years 2000 and 2100
 _MOST: Final = 0.98  # of the values: numbers in a column of numbers
 _FEW: Final = 0.5  # of the rows: the most distinct values of a column that names a device
@@ -98,15 +101,28 @@ class _Seen:
         return _bare(self.name) in {_bare(name) for name in names}
 
 
+@dataclass(frozen=True, slots=True)
+class SuggestedMapping:
+    """A mapping, and what a person should know of it, in sentences."""
+
+    mapping: Mapping
+    notes: tuple[str, ...] = ()
+
+
 def suggest(
-    stream: BinaryIO, *, name: str = "", format: RowFormat | Literal["auto"] = "auto"
-) -> Mapping:
+    stream: BinaryIO,
+    *,
+    name: str = "",
+    format: RowFormat | Literal["auto"] = "auto",
+    changed: str | None = None,
+) -> SuggestedMapping:
     """Return a mapping for the rows of a file, from its first thousand rows.
 
     Args:
         stream: the file.
         name: its name.
         format: its format; "auto" goes by its name.
+        changed: when the file was changed: the time of its rows, if they have none.
 
     Raises:
         SchemaError: it has no row.
@@ -114,19 +130,52 @@ def suggest(
     """
     form = (format_of(name) or format) if format == "auto" else format
     chunks = row_chunks(stream, form, None, name=name, most=ROWS)
-    rows = islice((row for chunk in chunks for row in chunk.rows), ROWS)
+    refused: list[OmsError] = []
     seen: dict[str, _Seen] = {}
-    for row in rows:
+    is_cut = False
+    for row in islice(_rows(chunks, refused), ROWS):
         for column, value in _flat(row, ""):
             if column in seen or len(seen) < _COLUMNS:
                 one = seen.setdefault(column, _Seen(column))
                 if value is not None and value != "":
                     one.values.append(value)
+            else:
+                is_cut = True
+    if not seen and refused:
+        raise refused[0]
     if not seen:
         raise SchemaError(
             "there is no row to suggest a mapping from", expected="a row with columns"
         )
-    return _mapping(list(seen.values()), Path(name).stem or "rows")
+    columns = [one for one in seen.values() if one.values or not one.name.startswith("#")]
+    mapping = _mapping(columns, Path(name.removesuffix(SUFFIX)).stem or "rows")
+    notes = list(_notes(columns))
+    if is_cut:
+        notes.append(f"Only the first {_COLUMNS:,} of the columns are here.")
+    if "created_at" not in mapping.map and changed is not None:
+        notes.append("No column is a time: all rows get the time when the file was changed.")
+        mapping = replace(mapping, set={"created_at": changed, **mapping.set})
+    return SuggestedMapping(mapping, tuple(notes))
+
+
+def _rows(chunks: Iterator[RowChunk], refused: list[OmsError]) -> Iterator[dict[str, Any]]:
+    for chunk in chunks:
+        refused += chunk.errors[: 1 - len(refused)]
+        yield from chunk.rows
+
+
+def _notes(columns: list[_Seen]) -> Iterator[str]:
+    """Say what looks wrong with the columns."""
+    types = {one.name for one in registry.TYPES}
+    if any(one.name == "type" and types.issuperset(map(str, one.values)) for one in columns):
+        yield "These rows look like grains already, which need no mapping."
+    if any(is_number(one.name) for one in columns):
+        yield "The first line looks like values. A table needs a line with its columns' names."
+    for one in columns[:_NOTED]:
+        if one.values and all(isinstance(v, str) and _COMMA.fullmatch(v) for v in one.values):
+            yield f"Column {one.name!r} has numbers with a decimal comma, which stay text."
+        elif one.values and one.is_called(_TIMES) and one.unit is None:
+            yield f"Column {one.name!r} has no time that omsgrain can read, such as RFC 3339."
 
 
 def _flat(row: Dict[str, Any], above: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -169,7 +218,7 @@ def _observation(
 ) -> Mapping:
     constants = {} if device is not None else {"observer_id": stem}
     if device is not None:
-        columns["observer_id"] = device.name
+        columns["observer_id"] = columns["subject"] = device.name
     numbers = [one for one in left if one.is_number]
     kinds = registry.field("observer_type").open_enum
     named = [kind for kind in kinds for one in numbers if kind in _bare(one.name)]
