@@ -68,7 +68,7 @@ NOT_RUN: Final = {
 #: Where the pages' servers listen, and lines that have nothing of the shell but a redirection.
 SERVED: Final = "http://127.0.0.1:8080"
 PLAIN: Final = re.compile(rf"{COMMAND} [^$&|;`]+")
-RUN, DATA, DRAWN = ("python", "console", "sh"), ("json", "pyi", "toml"), ("text",)
+RUN, DATA, DRAWN = ("python", "console", "sh"), ("json", "pyi", "toml", "c"), ("text",)
 
 
 def why_not(page: Path, block: Fence) -> str | None:
@@ -126,6 +126,8 @@ class Reader:
                     known(server["args"])
             case "parsed", "pyi":
                 ast.parse(block.text)
+            case "parsed", "c":
+                _c(block.text)
             case "parsed", _:
                 _toml(block.text)
             case "drawn", _:
@@ -206,6 +208,14 @@ def known(words: list[str]) -> None:
     for word in words:
         if re.fullmatch(r"-\w|--[\w-]+(=.*)?", word):
             assert word.split("=")[0] in options, (words, word)
+
+
+def _c(text: str) -> None:
+    """Compile the statements of a block, with the header of the library."""
+    program = f'#include "omsgrain.h"\nint main(void) {{\n{text}\nreturn code;\n}}\n'
+    flags = ("-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'rust' / 'nostd'}")
+    compiler = ("cc", "-fsyntax-only", *flags, "-x", "c", "-")
+    subprocess.run(compiler, input=program, text=True, check=True)
 
 
 def _toml(text: str) -> dict[str, Any]:

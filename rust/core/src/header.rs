@@ -20,7 +20,7 @@ const AT_VERSION: usize = 0;
 const AT_FLAGS: usize = AT_VERSION + 1;
 const AT_TYPE: usize = AT_FLAGS + 1;
 const AT_NS_HASH: usize = AT_TYPE + 1;
-const AT_CREATED: usize = AT_NS_HASH + 2;
+pub(crate) const AT_CREATED: usize = AT_NS_HASH + 2;
 /// Bytes of a header.
 pub const LEN: usize = AT_CREATED + 4;
 /// Bytes of the smallest blob: a header and an empty map.

@@ -20,8 +20,11 @@ mod perfect;
 #[doc(hidden)]
 pub mod registry;
 
+mod compose;
 mod compress;
 mod grain;
+mod lightweight;
+mod mg_file;
 mod profiles;
 mod script;
 mod value;
@@ -130,4 +133,6 @@ pub use address::Address;
 pub use encode::Options;
 pub use error::Error;
 pub use grain::{Grain, decode, encode, verify};
+pub use lightweight::{Belief, Object, Observation, Refusal};
+pub use mg_file::{mg_size, write_mg};
 pub use value::Value;

@@ -14,7 +14,7 @@ use crate::{Code, Error, Result};
 
 include!(concat!(env!("OUT_DIR"), "/letters.rs"));
 
-const BOM: char = '\u{feff}';
+pub(crate) const BOM: char = '\u{feff}';
 
 /// The bytes as text; None if they are not UTF-8.
 #[inline]

@@ -2,6 +2,7 @@
 //! The crate as its users see it.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs)]
 
+mod lightweight;
 mod lines;
 mod memtable;
 mod reconcile;

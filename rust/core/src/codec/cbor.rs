@@ -2,10 +2,9 @@
 //! CBOR heads in deterministic encoding: shortest heads, definite lengths, shortest floats, no
 //! tags, no simple values but false, true and null. Spec: OMS §16, RFC 8949 §4.2.1
 
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::{Cursor, Head, Wire, first_eight, not_shortest};
+use super::{Cursor, Head, Sink, Wire, first_eight, not_shortest};
 use crate::{Code, Error, Result};
 
 /// Deterministic CBOR.
@@ -21,7 +20,7 @@ const MAP: u8 = 5 << 5;
 const TAG: u8 = 6 << 5;
 
 #[inline]
-fn put(out: &mut Vec<u8>, major: u8, n: u64) {
+fn put(out: &mut impl Sink, major: u8, n: u64) {
     match n {
         0..24 => out.push(major | n as u8),
         24..=0xff => out.extend_from_slice(&[major | 24, n as u8]),
@@ -41,16 +40,16 @@ fn put(out: &mut Vec<u8>, major: u8, n: u64) {
 }
 
 impl Wire for Cbor {
-    fn nil(out: &mut Vec<u8>) {
+    fn nil(out: &mut impl Sink) {
         out.push(0xf6);
     }
 
-    fn bool(out: &mut Vec<u8>, value: bool) {
+    fn bool(out: &mut impl Sink, value: bool) {
         out.push(0xf4 + u8::from(value));
     }
 
     #[inline]
-    fn int(out: &mut Vec<u8>, value: i64) {
+    fn int(out: &mut impl Sink, value: i64) {
         if value >= 0 {
             put(out, UNSIGNED, value as u64);
         } else {
@@ -60,11 +59,11 @@ impl Wire for Cbor {
     }
 
     #[inline]
-    fn uint(out: &mut Vec<u8>, value: u64) {
+    fn uint(out: &mut impl Sink, value: u64) {
         put(out, UNSIGNED, value);
     }
 
-    fn float(out: &mut Vec<u8>, value: f64) {
+    fn float(out: &mut impl Sink, value: f64) {
         if let Some(half) = half_bits(value) {
             out.push(0xf9);
             out.extend_from_slice(&half.to_be_bytes());
@@ -78,21 +77,20 @@ impl Wire for Cbor {
     }
 
     #[inline]
-    fn str(out: &mut Vec<u8>, value: &str) {
-        put(out, TEXT, value.len() as u64);
-        out.extend_from_slice(value.as_bytes());
+    fn str_head(out: &mut impl Sink, len: usize) {
+        put(out, TEXT, len as u64);
     }
 
-    fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    fn bytes(out: &mut impl Sink, value: &[u8]) {
         put(out, BYTES, value.len() as u64);
         out.extend_from_slice(value);
     }
 
-    fn array(out: &mut Vec<u8>, len: usize) {
+    fn array(out: &mut impl Sink, len: usize) {
         put(out, ARRAY, len as u64);
     }
 
-    fn map(out: &mut Vec<u8>, len: usize) {
+    fn map(out: &mut impl Sink, len: usize) {
         put(out, MAP, len as u64);
     }
 

@@ -84,18 +84,43 @@ pub enum Head {
     Map(usize),
 }
 
+/// Where heads and text are written: a vector, or a caller's buffer.
+#[allow(missing_docs)]
+pub trait Sink {
+    fn push(&mut self, byte: u8);
+    fn extend_from_slice(&mut self, bytes: &[u8]);
+}
+
+impl Sink for Vec<u8> {
+    #[inline]
+    fn push(&mut self, byte: u8) {
+        Vec::push(self, byte);
+    }
+
+    #[inline]
+    fn extend_from_slice(&mut self, bytes: &[u8]) {
+        Vec::extend_from_slice(self, bytes);
+    }
+}
+
 /// A wire format: how heads are written and read, and how keys are ordered.
 #[allow(missing_docs)]
 pub trait Wire {
-    fn nil(out: &mut Vec<u8>);
-    fn bool(out: &mut Vec<u8>, value: bool);
-    fn int(out: &mut Vec<u8>, value: i64);
-    fn uint(out: &mut Vec<u8>, value: u64);
-    fn float(out: &mut Vec<u8>, value: f64);
-    fn str(out: &mut Vec<u8>, value: &str);
-    fn bytes(out: &mut Vec<u8>, value: &[u8]);
-    fn array(out: &mut Vec<u8>, len: usize);
-    fn map(out: &mut Vec<u8>, len: usize);
+    fn nil(out: &mut impl Sink);
+    fn bool(out: &mut impl Sink, value: bool);
+    fn int(out: &mut impl Sink, value: i64);
+    fn uint(out: &mut impl Sink, value: u64);
+    fn float(out: &mut impl Sink, value: f64);
+    fn str_head(out: &mut impl Sink, len: usize);
+    fn bytes(out: &mut impl Sink, value: &[u8]);
+    fn array(out: &mut impl Sink, len: usize);
+    fn map(out: &mut impl Sink, len: usize);
+
+    #[inline]
+    fn str(out: &mut impl Sink, value: &str) {
+        Self::str_head(out, value.len());
+        out.extend_from_slice(value.as_bytes());
+    }
 
     /// Reads one head, and refuses all encodings but the shortest.
     ///

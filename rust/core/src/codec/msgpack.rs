@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! MessagePack heads: the shortest form only, float64 only, no extension types. Spec: OMS §4
 
-use alloc::vec::Vec;
 use core::cmp::Ordering;
 
-use super::{Cursor, Head, Wire, first_eight, not_shortest};
+use super::{Cursor, Head, Sink, Wire, first_eight, not_shortest};
 use crate::{Code, Error, Result};
 
 /// Canonical MessagePack.
@@ -13,7 +12,7 @@ pub struct Msgpack;
 
 /// Writes a length or a number after the first marker that is wide enough.
 #[inline]
-fn put(out: &mut Vec<u8>, markers: [u8; 3], n: u64) {
+fn put(out: &mut impl Sink, markers: [u8; 3], n: u64) {
     match n {
         0..=0xff => out.extend_from_slice(&[markers[0], n as u8]),
         0x100..=0xffff => {
@@ -28,16 +27,16 @@ fn put(out: &mut Vec<u8>, markers: [u8; 3], n: u64) {
 }
 
 impl Wire for Msgpack {
-    fn nil(out: &mut Vec<u8>) {
+    fn nil(out: &mut impl Sink) {
         out.push(0xc0);
     }
 
-    fn bool(out: &mut Vec<u8>, value: bool) {
+    fn bool(out: &mut impl Sink, value: bool) {
         out.push(0xc2 + u8::from(value));
     }
 
     #[inline]
-    fn int(out: &mut Vec<u8>, value: i64) {
+    fn int(out: &mut impl Sink, value: i64) {
         match value {
             0.. => Self::uint(out, value as u64),
             -32..0 => out.push(value as u8),
@@ -58,7 +57,7 @@ impl Wire for Msgpack {
     }
 
     #[inline]
-    fn uint(out: &mut Vec<u8>, value: u64) {
+    fn uint(out: &mut impl Sink, value: u64) {
         match value {
             0..=0x7f => out.push(value as u8),
             0x80..=0xffff_ffff => put(out, [0xcc, 0xcd, 0xce], value),
@@ -70,26 +69,25 @@ impl Wire for Msgpack {
     }
 
     #[inline]
-    fn float(out: &mut Vec<u8>, value: f64) {
+    fn float(out: &mut impl Sink, value: f64) {
         out.push(0xcb);
         out.extend_from_slice(&value.to_be_bytes());
     }
 
     #[inline]
-    fn str(out: &mut Vec<u8>, value: &str) {
-        match value.len() {
-            n @ 0..=31 => out.push(0xa0 | n as u8),
-            n => put(out, [0xd9, 0xda, 0xdb], n as u64),
+    fn str_head(out: &mut impl Sink, len: usize) {
+        match len {
+            0..=31 => out.push(0xa0 | len as u8),
+            _ => put(out, [0xd9, 0xda, 0xdb], len as u64),
         }
-        out.extend_from_slice(value.as_bytes());
     }
 
-    fn bytes(out: &mut Vec<u8>, value: &[u8]) {
+    fn bytes(out: &mut impl Sink, value: &[u8]) {
         put(out, [0xc4, 0xc5, 0xc6], value.len() as u64);
         out.extend_from_slice(value);
     }
 
-    fn array(out: &mut Vec<u8>, len: usize) {
+    fn array(out: &mut impl Sink, len: usize) {
         match len {
             0..=15 => out.push(0x90 | len as u8),
             // There is no one-byte length for arrays and maps.
@@ -98,7 +96,7 @@ impl Wire for Msgpack {
         }
     }
 
-    fn map(out: &mut Vec<u8>, len: usize) {
+    fn map(out: &mut impl Sink, len: usize) {
         match len {
             0..=15 => out.push(0x80 | len as u8),
             16..=0xff => out.extend_from_slice(&[0xde, 0, len as u8]),
