@@ -126,6 +126,7 @@ class Format(ABC):
     translated: ClassVar[bool] = False
     # whether its files hold grains as they are, so that no record is made of them
     holds_grains: ClassVar[bool] = False
+    magic: ClassVar[bytes] = b""  # what such a file begins with
     vendors: ClassVar[bool] = False  # whether it has a place for members of other systems
     counters: ClassVar[bool] = False  # whether its envelope counts how often the records were read
     made_anew: ClassVar[frozenset[str]] = frozenset()  # members that every new document has

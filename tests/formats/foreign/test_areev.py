@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import FormatError, OmsError
-from omsgrain.formats.foreign.areev import AREEV, MAGIC
+from omsgrain.formats.foreign.areev import AREEV
 from omsgrain.formats.foreign.base import ForeignLimits
 from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.table import sniff_file
@@ -36,7 +36,7 @@ def operation(
 
 
 def bundle(*operations: bytes) -> bytes:
-    return MAGIC + b"".join(operations)
+    return AREEV.magic + b"".join(operations)
 
 
 def problems(data: bytes) -> list[tuple[str, str]]:

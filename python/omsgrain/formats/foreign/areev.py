@@ -34,7 +34,6 @@ from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, DocumentFindi
 from omsgrain.grain import Grain
 from omsgrain.lenient import adapt
 
-MAGIC: Final = b"MGB1"
 _HEAD: Final = struct.Struct("<BQ32sI")
 _ADD, _SUPERSEDE, _FORGET = 1, 2, 3
 _BLOB: Final = 1 << 20
@@ -65,9 +64,10 @@ class Areev(ForeignFormat):
     suffixes = (".mgb",)
     translated = False
     holds_grains = True
+    magic = b"MGB1"
 
     def sniff(self, said: Said) -> bool:
-        return said.data.startswith(MAGIC)
+        return said.data.startswith(self.magic)
 
     def translate(self, data: bytes, into: Translation) -> None:
         raise DocumentError([_problem("not_bundle", 0)])
@@ -128,9 +128,9 @@ class Areev(ForeignFormat):
 def _operations(data: bytes, limits: ForeignLimits) -> Iterator[tuple[int, int, str, bytes]]:
     """Each operation of a bundle: its number, kind, address and blob."""
     json_text.bounded(data, limits.document)
-    if not data.startswith(MAGIC):
+    if not data.startswith(Areev.magic):
         raise DocumentError([_problem("not_bundle", 0)])
-    at, number = len(MAGIC), 0
+    at, number = len(Areev.magic), 0
     while at < len(data):
         if at + _HEAD.size > len(data):
             raise DocumentError([_problem("cut_off", number, at)])
