@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
+from omsgrain.errors import InvalidationDeniedError, NotFoundError, SchemaError, UnsupportedError
 from omsgrain.integrations.entries import Entries, framework, pack, unpack
 
 HARD: list[Any] = [
@@ -83,7 +83,7 @@ def test_a_value_that_changed_has_a_history_and_a_deleted_one_none(memory: og.Me
     entries = Entries(memory.store, memory.user, "test:values")
     first = entries.set("a", 1)
     entries.set("a", {"n": 2})
-    entries.set("b", {"n": 2}, at="a")
+    entries.set_many({}, renamed={"a": "b", "none": "c"})
     assert entries.get("a") is None
     assert [(one.name, one.value) for one in entries.history("b")] == [
         ("a", 1),
@@ -111,6 +111,22 @@ def test_users_and_namespaces_are_apart(memory: og.Memory) -> None:
     ]
     assert other.delete(["x"]) == 1
     assert [len(list(entries.all())) for entries in (one, other, third)] == [1, 0, 1]
+
+
+def test_several_values_and_new_names_are_one_transaction(memory: og.Memory) -> None:
+    entries = Entries(memory.store, memory.user, "test:values")
+    entries.set_many({"a": 1, "b": 2, "c": 3})
+    held = entries.get("b")
+    assert held is not None
+    memory.store.holds.add(held.address, authority="court", reason_code="case")
+    with pytest.raises(InvalidationDeniedError):
+        entries.set_many({"a": 10, "new": 0}, renamed={"c": "d", "b": "e"})
+    assert {entry.name: entry.value for entry in entries.all()} == {"a": 1, "b": 2, "c": 3}
+    memory.store.holds.release(held.address, authority="court", reason_code="case")
+    entries.set_many({"a": 10, "new": 0}, renamed={"c": "d", "b": "e"})
+    found = {entry.name: entry.value for entry in entries.all()}
+    assert found == {"a": 10, "new": 0, "d": 3, "e": 2}
+    assert [entry.name for entry in entries.history("d")] == ["c", "d"]
 
 
 def test_random_changes_against_a_dict(memory: og.Memory) -> None:

@@ -119,11 +119,8 @@ class MemoryFiles:
             raise _sdk.ToolError(f"The path {old} does not exist")
         if after.startswith(f"{before}/"):
             raise _sdk.ToolError(f"The path {new} is inside {old}")
-        self._entries.set_many(self._missing(after))
-        for name in names:
-            entry = self._entries.get(name)
-            if entry is not None:
-                self._entries.set(after + name[len(before) :], entry.value, at=name)
+        moved = {name: after + name[len(before) :] for name in names}
+        self._entries.set_many(self._missing(after), renamed=moved)
         return f"Successfully renamed {old} to {new}"
 
     def clear(self) -> str:

@@ -15,6 +15,8 @@ from unicodedata import is_normalized
 
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.search.words import split
+from omsgrain.store import lifecycle
+from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -161,37 +163,53 @@ class Entries:
                 seen.add(entry.name)
                 yield entry
 
-    def set(self, name: str, value: Any, *, at: str | None = None) -> str:
+    def set(self, name: str, value: Any) -> str:
         """Store a value under a name, and return its address. An equal value stays as it is.
 
         Args:
             name: any text.
             value: any JSON value.
-            at: the name of the value that it supersedes, to rename it; by default the same.
         """
-        held = pack(value)
-        with self._lock:
-            before = self._current(name if at is None else at)
-            if len(before) == 1 and at in (None, name) and _same(before[0]["object"], held):
-                return before[0].address
-            latest = max((grain["created_at"] for grain in before), default=0)
-            replaced: Filters = {
-                "subject": _subject(name if at is None else at),
-                "namespace": self.namespace,
-                "user_id": self.user,
-            }
-            return self.store.put(self._fields(name, held, latest), replaces=replaced)
+        return self._change([(name, pack(value), name)])[0]
 
-    def set_many(self, values: Mapping[str, Any]) -> None:
-        """Store several values. Those under new names are stored in one transaction."""
+    def set_many(
+        self, values: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None
+    ) -> None:
+        """Store several values, and rename others with their history, in one transaction.
+
+        Args:
+            values: JSON values by name.
+            renamed: new names by the old ones. A name without a value is left out.
+        """
+        changes = [(name, pack(value), name) for name, value in values.items()]
+        for old, new in (renamed or {}).items():
+            found = self._current(old)
+            if found:
+                changes.append((new, found[0]["object"], old))
+        self._change(changes)
+
+    def _change(self, changes: Sequence[tuple[str, Any, str]]) -> list[str]:
+        """Store values, each a name, the value and the name that it supersedes."""
+        addresses: list[str] = []
+        items: dict[int, tuple[dict[str, Any], Filters]] = {}
         with self._lock:
-            new = {name: pack(value) for name, value in values.items() if not self._current(name)}
-            fields = [self._fields(name, held, 0) for name, held in new.items()]
-            if fields:
-                self.store.put_many(fields, allow_erased=True)
-            for name, value in values.items():
-                if name not in new:
-                    self.set(name, value)
+            for i, (name, held, before) in enumerate(changes):
+                there = self._current(before)
+                addresses.append(there[0].address if there else "")
+                if len(there) == 1 and name == before and _same(there[0]["object"], held):
+                    continue
+                latest = max((grain["created_at"] for grain in there), default=0)
+                replaced: Filters = {
+                    "subject": _subject(before),
+                    "namespace": self.namespace,
+                    "user_id": self.user,
+                }
+                items[i] = self._fields(name, held, latest), replaced
+            if items:
+                stored = lifecycle.replace_many(context_of(self.store), [*items.values()])
+                for i, address in zip(items, stored, strict=True):
+                    addresses[i] = address
+        return addresses
 
     def delete(self, names: Iterable[str]) -> int:
         """Delete values with all their versions; return how many names had one."""

@@ -83,7 +83,7 @@ class GrainKVStore(_stores.BaseKVStore):
         collection: str = _COLLECTION,
         batch_size: int = 1,
     ) -> None:
-        """Store several values; those under new keys in one transaction."""
+        """Store several values in one transaction."""
         self.entries(collection).set_many(dict(kv_pairs))
 
     def get(self, key: str, collection: str = _COLLECTION) -> dict[str, Any] | None:
@@ -109,7 +109,7 @@ class GrainKVStore(_stores.BaseKVStore):
         collection: str = _COLLECTION,
         batch_size: int = 1,
     ) -> None:
-        """Store several values."""
+        """Store several values in one transaction."""
         await asyncio.to_thread(self.put_all, kv_pairs, collection)
 
     async def aget(self, key: str, collection: str = _COLLECTION) -> dict[str, Any] | None:

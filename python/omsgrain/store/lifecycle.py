@@ -8,7 +8,7 @@ or stops being current. Then it writes an event for the change feed.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from hashlib import sha256
@@ -64,7 +64,7 @@ from omsgrain.store.write import (
 )
 
 if TYPE_CHECKING:
-    from omsgrain.query.filters import Filters
+    from omsgrain.query.filters import Conditions, Filters
     from omsgrain.store.context import Settings
     from omsgrain.store.expiry import Expiry
 
@@ -365,37 +365,60 @@ def replace_matches(
     context: Context, item: Item, filters: Filters, expires_at: Expiry | None
 ) -> str:
     """Put a grain, and supersede the current ones that match, in one transaction."""
-    asked = conditions(filters, context.settings.clock)
-    if asked.which != "current" or not asked.terms:
-        raise SchemaError("what is replaced is current, and found by an index", field="/current")
-    end = None if expires_at is None else end_of(context, expires_at)
-    given = prepare_one(item, resolver=context.settings.resolver)
-    for note in given.warnings:
-        warnings.warn(note.message, OmsWarning, stacklevel=3)
+    return replace_many(context, [(item, filters)], expires_at)[0]
 
-    def work(writer: Writer) -> str:
-        walk = Walk(*among(writer, asked, scan=False), True)
-        found, more = walk.page(walk.places(None), _REPLACED)
-        if more:
-            expected = f"filters that at most {_REPLACED} current grains match"
-            raise RangeError("too many grains to replace", expected=expected)
-        there = address_of_same(writer, given, 0)
-        same = None if there is None else there.hex()
-        olds = [grain.address for _, grain in found if grain.address != same]
-        if same is None and not olds:
-            after = put_admitted(context, writer, given, True, False).digests[0]
-        else:
-            refuse(writer, context.settings, given)
-            after = there or b""
-            for old in olds:
-                digest = bytes.fromhex(old)
-                after, done = put_successor(writer, context.settings, digest, given, None)
-                if done:
-                    context.note(writer, "supersede", [digest, after])
-        set_end_of(writer, [after], end)
-        return after.hex()
+
+def replace_many(
+    context: Context, items: Sequence[tuple[Item, Filters]], expires_at: Expiry | None = None
+) -> list[str]:
+    """Put grains, each in place of the current ones that match its filters, in one transaction.
+
+    Returns their addresses.
+    """
+    each = [conditions(filters) for _, filters in items]
+    for asked in each:
+        if asked.which != "current" or not asked.terms:
+            raise SchemaError(
+                "what is replaced is current, and found by an index", field="/current"
+            )
+    end = None if expires_at is None else end_of(context, expires_at)
+    parts = [prepare_one(item, resolver=context.settings.resolver) for item, _ in items]
+    for note in (note for part in parts for note in part.warnings):
+        warnings.warn(note.message, OmsWarning, stacklevel=4)
+    given = PreparedGrains.joined(parts)
+
+    def work(writer: Writer) -> list[str]:
+        found = []
+        for i, asked in enumerate(each):
+            one = given if len(each) == 1 else given.only([i])
+            found.append(_put_for_matches(context, writer, one, asked))
+        set_end_of(writer, found, end)
+        return [digest.hex() for digest in found]
 
     return write_grains(context, given, work)
+
+
+def _put_for_matches(
+    context: Context, writer: Writer, given: PreparedGrains, asked: Conditions
+) -> bytes:
+    walk = Walk(*among(writer, asked, scan=False), True)
+    found, more = walk.page(walk.places(None), _REPLACED)
+    if more:
+        expected = f"filters that at most {_REPLACED} current grains match"
+        raise RangeError("too many grains to replace", expected=expected)
+    there = address_of_same(writer, given, 0)
+    same = None if there is None else there.hex()
+    olds = [grain.address for _, grain in found if grain.address != same]
+    if same is None and not olds:
+        return put_admitted(context, writer, given, True, False).digests[0]
+    refuse(writer, context.settings, given)
+    after = there or b""
+    for old in olds:
+        digest = bytes.fromhex(old)
+        after, done = put_successor(writer, context.settings, digest, given, None)
+        if done:
+            context.note(writer, "supersede", [digest, after])
+    return after
 
 
 def _with_signature(context: Context, item: Item) -> Item:
