@@ -49,12 +49,13 @@ PARTS = {
 CONTRACTS = {"AsyncMemory", "HttpPeer", "LocalPeer", "Peer"}
 #: Methods that one module of the package calls on another.
 INNER = {
+    *("BackupRepository.add", "BackupRepository.restore"),
     *("Certificate.of_report", "Certificate.signed", "Certificate.signed_bytes"),
     *("Checkpoint.signed_bytes", "Container.together", "Identities.search", "LocalPeer.narrowed"),
     *("Model.key", "Page.going_on", "Reported.as_bytes", "Reported.consent", "StoreUrl.parse"),
 }
 #: Classes that users make themselves, other than by a dataclass of their own.
-MADE = {"Grain", "HttpPeer", "Identities", "KeySigner", "LocalPeer"}
+MADE = {"BackupRepository", "Grain", "HttpPeer", "Identities", "KeySigner", "LocalPeer"}
 #: Types that a signature names and a user never makes or reads.
 INSIDE = {
     "DocumentFindings",

@@ -77,6 +77,12 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     "mcp": (_verb("mcp", "m.omsg", "--user", "ada"),),
     "mqtt": (_text("import omsgrain.bridge.mqtt"),),
     "nats": (_text("import omsgrain.bridge.nats"),),
+    "objects": (
+        _text(
+            "from obstore.store import MemoryStore; import omsgrain as og;"
+            "og.open('m.omsg').maintenance.backup_to(MemoryStore())"
+        ),
+    ),
     "postgres": (_verb("stats", f"postgresql://nobody@{NOWHERE}/none", code=STORE),),
     "privacy": (
         _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from omsgrain.interchange.field_map import Mapping
     from omsgrain.memory.async_memory import AsyncMemory
     from omsgrain.memory.memory import Memory
+    from omsgrain.storage.backup.repository import BackupRepository
     from omsgrain.store import GrainStore, open, restore
 
 if _core.DEBUG:
@@ -66,6 +67,7 @@ if _core.DEBUG:
 __all__ = [
     "Action",
     "AsyncMemory",
+    "BackupRepository",
     "Belief",
     "Consensus",
     "Consent",
@@ -125,6 +127,7 @@ _HOMES = {
     "interchange.field_map": ("Mapping",),
     "memory.async_memory": ("AsyncMemory",),
     "memory.memory": ("Memory",),
+    "storage.backup.repository": ("BackupRepository",),
     "store": ("GrainStore", "open", "restore"),
     "grain": ("Grain", "address", "decode", "encode", "verify"),
     "header": ("read_header",),

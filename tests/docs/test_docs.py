@@ -270,8 +270,7 @@ def test_the_package_shows_its_surface() -> None:
         "Action Belief Consensus Consent Event Goal Observation Reasoning State Workflow"
     )
     version = "__version__"
+    classes = "AsyncMemory BackupRepository Grain GrainStore Mapping Memory"
     packages = "errors registry container crypto formats sync"
-    shown = (
-        f"{verbs} {constructors} {packages} AsyncMemory Grain GrainStore Mapping Memory {version}"
-    )
+    shown = f"{verbs} {constructors} {packages} {classes} {version}"
     assert dir(og) == sorted(shown.split())

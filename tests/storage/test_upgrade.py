@@ -15,7 +15,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import StoreError
-from omsgrain.storage.lmdb import maintenance, storage
+from omsgrain.storage.lmdb import backup, storage
 from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.tables import FORMAT
@@ -215,10 +215,10 @@ def test_a_backup_has_the_permissions_of_the_store(
 KILLED = """
 import os, signal, sys
 import omsgrain as og
-from omsgrain.storage.lmdb import maintenance as upkeep
+from omsgrain.storage.lmdb import backup
 def kill(*_):
     os.kill(os.getpid(), signal.SIGKILL)
-upkeep._finish = kill
+backup._finish = kill
 path, copy, how = sys.argv[1:]
 if how == "backup":
     og.open(path, readonly=True).maintenance.backup(copy)
@@ -267,7 +267,7 @@ def test_foreign_files_stay(path: Path, tmp_path: Path, kind: str) -> None:
 
 def test_two_backups_to_one_place(path: Path, tmp_path: Path) -> None:
     store = make(path)
-    with maintenance.appearing(tmp_path / "copy.omsg") as made:
+    with backup.appearing(tmp_path / "copy.omsg") as made:
         with pytest.raises(StoreError):
             store.backup(tmp_path / "copy.omsg")
         (made / "note").write_text("still here")

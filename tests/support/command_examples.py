@@ -68,6 +68,7 @@ def world(place: Path) -> dict[str, str]:
         "ingest robot.omsg grains.jsonl",
         "ingest hub.omsg grains.jsonl",
         "backup memory.omsg backup.omsg",
+        "backup memory.omsg --to backups",
         "sign robot.mg --key signer.pem",
         "sign robot-7.aimem.json --key signer.pem",
     )

@@ -52,6 +52,7 @@ NOT_RUN: Final = {
     ("anthropic.md", ">>> "): "a framework: test_frameworks.py",
     ("crewai.md", ">>> "): "a framework: test_frameworks.py",
     ("strands.md", ">>> "): "a framework: test_frameworks.py",
+    ("backup.md", "export AWS_ACCESS"): "object storage: test_objects.py",
     ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_docs_hosts.py",
     ("bridge.md", ">>> import asyncio, nats"): "a broker: test_docs_hosts.py",
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",

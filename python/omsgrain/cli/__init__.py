@@ -77,8 +77,9 @@ GROUPS: Final = {
         "check": ("maintenance", "check"),
         "rebuild": ("maintenance", "rebuild"),
         "compact": ("maintenance", "compact"),
-        "backup": ("maintenance", "backup"),
-        "restore": ("maintenance", "restore"),
+        "backup": ("backup", "backup"),
+        "backups": ("backup", "backups"),
+        "restore": ("backup", "restore"),
         "bench": ("bench", "bench"),
     },
     "Formats": {

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -35,9 +36,12 @@ OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refus
 class DocumentedArgument(click.Argument):
     """An argument with a help text, which click has none for."""
 
-    def __init__(self, *args: Any, help: str, **attributes: Any) -> None:
+    def __init__(
+        self, *args: Any, help: str, unless: str | None = None, **attributes: Any
+    ) -> None:
         super().__init__(*args, **attributes)
         self.text = help
+        self.unless = unless  # the option that takes its place
 
 
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
@@ -71,7 +75,7 @@ class Manual(click.Command):
             needed = [
                 one.name
                 for one in expected
-                if one.nargs == 1 and (one.required or one is expected[0])
+                if one.nargs == 1 and (one is expected[0] or _is_needed(one, found))
             ]
             if not all(isinstance(found.get(name), str) for name in needed):
                 args = [store, *args]
@@ -95,6 +99,11 @@ class Manual(click.Command):
             for line in self.examples:
                 formatter.write(f"  {line}\n" if line else "\n")
         self.format_epilog(ctx, formatter)
+
+
+def _is_needed(one: click.Argument, found: Mapping[str, Any]) -> bool:
+    unless = one.unless if isinstance(one, DocumentedArgument) else None
+    return one.required if unless is None else not isinstance(found.get(unless), str)
 
 
 class Chapter(Manual, click.Group):
@@ -264,6 +273,29 @@ shape_option = click.option(
 """Of all commands that write such documents."""
 
 
+class BackupParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
+    """A place of backups: a path, or a URL of object storage."""
+
+    name = "place"
+
+    def __init__(self, *, exists: bool = False) -> None:
+        self._path = StoreParam(exists=exists)
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Where:
+        from omsgrain.storage.location import is_url  # not for --version
+
+        if isinstance(value, str) and is_url(value) and not value.startswith("postgres"):
+            return value
+        return self._path.convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return self._path.shell_complete(ctx, param, incomplete)
+
+
 class NewPath(click.Path):
     """The path of a file or a directory that is written. ``-`` is no name for one."""
 
@@ -337,6 +369,24 @@ class Seconds(click.FloatRange):
         if math.isnan(found):
             self.fail("expected a number of seconds", param, ctx)
         return found
+
+
+class SpanParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
+    """A span of time, such as 12h or 30d."""
+
+    name = "span"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> timedelta:
+        if isinstance(value, timedelta):
+            return value
+        from omsgrain.query import times
+
+        found = times.span(value.strip())
+        if found is None:
+            self.fail(f"{value!r} is not a span of time: use 12h, 30d, 4w", param, ctx)
+        return timedelta(milliseconds=found)
 
 
 class When(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain init``, ``stats``, ``check``, ``rebuild``, ``compact``, ``backup``, ``restore``."""
+"""``omsgrain init``, ``stats``, ``check``, ``rebuild``, ``compact``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, NewPath, StoreParam, argument, store_argument
+from omsgrain.cli.command import Manual, store_argument
 from omsgrain.cli.open import (
     actor_option,
-    keys_in_use,
     keys_option,
     make_store,
     open_store,
@@ -41,19 +39,9 @@ REBUILD = """
 When `check` finds a problem in the index:
     omsgrain rebuild memory.omsg
 """
-BACKUP = """
-Each night, to another disk; then check the copy:
-    omsgrain backup memory.omsg monday.omsg
-    omsgrain check monday.omsg
-"""
 COMPACT = """
 After deletions, to free space and remove the bytes:
     omsgrain compact memory.omsg
-"""
-RESTORE = """
-To a new name; and with the erasures since the backup, if the store still exists:
-    omsgrain restore backup.omsg restored.omsg
-    omsgrain restore backup.omsg again.omsg --tombstones-from memory.omsg
 """
 
 
@@ -165,23 +153,6 @@ def rebuild(store: Where, as_json: bool) -> int:
     return IntegrityError.exit_code if report.damaged else 0
 
 
-@click.command(cls=Manual, short_help="Copy a store while it is in use.", examples=BACKUP)
-@store_argument()
-@argument("directory", type=NewPath(dir_okay=True), help="The new directory of the copy.")
-@keys_option
-@output.json_option
-def backup(store: Where, directory: Path, as_json: bool) -> None:
-    """Copy STORE as it is now to DIRECTORY, which must not exist yet.
-
-    Others can read and write meanwhile; the copy contains what was committed at its start. The
-    copy is a store; `restore` checks it and makes a new store from it.
-    """
-    with open_store(store, readonly=True) as grains:
-        grains.maintenance.backup(directory)
-    size = sum(file.stat().st_size for file in directory.iterdir())
-    output.done(as_json, f"{size} bytes: {directory}", path=str(directory), bytes=size)
-
-
 @click.command(cls=Manual, short_help="Rewrite a store without its free space.", examples=COMPACT)
 @store_argument()
 @actor_option
@@ -196,30 +167,3 @@ def compact(store: Where, actor: str | None, as_json: bool) -> None:
     with writable(store, actor) as grains:
         report = grains.maintenance.compact()
     output.done(as_json, f"{report.before} bytes before, {report.after} after", **asdict(report))
-
-
-@click.command(cls=Manual, short_help="Create a store from a backup.", examples=RESTORE)
-@argument("backup", type=StoreParam(), help="A backup, made by `backup`.")
-@argument("store", type=StoreParam(exists=False), help="The new store.")
-@click.option(
-    "--tombstones-from",
-    type=StoreParam(file_okay=False),
-    metavar="STORE",
-    help="Erase again what was erased in this store after the backup.",
-)
-@keys_option
-@actor_option
-@output.json_option
-def restore(
-    backup: Where, store: Where, tombstones_from: Where | None, actor: str | None, as_json: bool
-) -> None:
-    """Create a store at STORE, which must not exist yet, from BACKUP, which does not change.
-
-    The backup is checked first; a damaged backup creates no store. Data that was erased since the
-    backup comes back, unless --tombstones-from names the store that was used since, or a later
-    backup.
-    """
-    import omsgrain as og
-
-    og.restore(backup, store, actor=actor, keys=keys_in_use(), tombstones_from=tombstones_from)
-    output.done(as_json, f"restored: {store}", path=str(store), restored=True)

@@ -211,6 +211,10 @@ class Reader(Protocol):
         """
         ...
 
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        """Return the next sequence numbers, blobs and digests; no digest for a damaged blob."""
+        ...
+
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
         ...

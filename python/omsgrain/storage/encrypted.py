@@ -168,6 +168,9 @@ class DecryptingReader(Reader):
     ) -> list[tuple[int, bytes]]:
         return self.inner.page(after, grains, size)
 
+    def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
+        return self.inner.hashed_page(after)
+
     def blob_at(self, seq: int) -> bytes | None:
         return self.inner.blob_at(seq)
 

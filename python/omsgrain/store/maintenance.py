@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import (
@@ -18,6 +19,10 @@ from omsgrain.storage.base import (
     Writer,
 )
 from omsgrain.store.context import Context, StorePart
+
+if TYPE_CHECKING:
+    from omsgrain.storage.backup.objects import BackupPlace
+    from omsgrain.storage.backup.repository import BackupReport
 
 
 class Maintenance(StorePart):
@@ -99,8 +104,35 @@ class Maintenance(StorePart):
 
         context.texts().catch_up(context.inner.read, watch)
 
+    def backup_to(self, place: BackupPlace) -> BackupReport:
+        """Make an incremental backup of one snapshot of the store, while it is in use.
+
+        The place has the backups of one store. It gets only the parts that it lacks: a second
+        backup sends what changed, and a backup after a failed one resumes. Encrypted grains stay
+        encrypted, and no backup contains keys. ``omsgrain.BackupRepository`` lists and prunes the
+        backups, ``omsgrain.restore`` restores one.
+
+        The snapshot stays open until the last part is sent. A thread of this process that has to
+        make the store's file larger waits for it; other processes do not.
+
+        Args:
+            place: a directory; a URL such as ``s3://bucket/robots``, with the extra ``objects``;
+                or a store of ``obstore``.
+
+        Raises:
+            IntegrityError: a blob of the store is damaged.
+            StoreError: the place cannot be written, or has the backups of another store.
+            SchemaError, UnsupportedError: it is not a place, or the extra is missing.
+        """
+        from omsgrain.storage.backup.repository import BackupRepository
+
+        repository = BackupRepository(place)
+        now = self._context.settings.clock()
+        with self._context.inner.read() as reader:
+            return repository.add(reader, now)
+
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store to a new directory while it is in use.
+        """Copy the store to a new directory while it is in use; the copy is a store too.
 
         The copy has no text index; its first search builds one.
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import (
@@ -22,6 +22,8 @@ from omsgrain.store.store import GrainStore
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.query.times import Time
+    from omsgrain.storage.backup.objects import BackupPlace
     from omsgrain.storage.location import Where
 
 
@@ -136,9 +138,10 @@ def open(
 
 
 def restore(
-    backup: Where,
+    backup: Where | BackupPlace,
     path: Where,
     *,
+    at: Time | None = None,
     actor: str | None = None,
     keys: KeyRing | None = None,
     tombstones_from: Where | None = None,
@@ -149,22 +152,43 @@ def restore(
     Encrypted grains of a destroyed key stay unreadable, since no backup contains keys.
 
     Args:
-        backup: the directory of a backup, or of any store; it does not change.
+        backup: the directory of a copy, or of any store; or the place of incremental backups. It
+            does not change.
         path: where to make the store; nothing may exist there.
+        at: which of the incremental backups: the newest one made until this time, or the one
+            whose id begins with these 16 or more digits; without it the newest one.
         actor: who restores, for the audit trail of the new store.
         keys: the keys of encrypted grains.
-        tombstones_from: the store that continued, or a later backup. The grains of its tombstones
+        tombstones_from: the store that continued, or a later copy. The grains of its tombstones
             are erased before anyone can read the new store.
 
     Raises:
-        StoreError: the backup is damaged, something exists at the path, or the path cannot be
+        StoreError: the copy is damaged, something exists at the path, or the path cannot be
             written. Nothing was made.
-        UnsupportedError: the backup or the path is a database.
+        NotFoundError: there is no such backup.
+        IntegrityError: an incremental backup is damaged or incomplete. Nothing was made.
+        SchemaError: ``at`` is not a time or an id, or the backup is a copy.
+        UnsupportedError: the backup or the path is a database, another version of omsgrain made
+            the backup, or the extra ``objects`` is missing.
     """
-    from omsgrain.storage.lmdb.maintenance import staged
+    from omsgrain.storage.backup.repository import BackupRepository, is_repository
+    from omsgrain.storage.lmdb.backup import must_be_new, restore_copy, staged
     from omsgrain.store.privacy.erasure_scheduler import replay_erasures
 
-    with staged(directory_of(backup), directory_of(path)) as part:
+    target = directory_of(path)
+    must_be_new(target)
+    repository = BackupRepository(cast("BackupPlace", backup)) if is_repository(backup) else None
+    if repository is not None:
+        found = repository.find(_moment(at))
+    elif at is not None:
+        raise SchemaError("a copy of a store is of one time", field="/at", expected="no time")
+    else:
+        source = directory_of(cast("Where", backup))
+    with staged(target) as part:
+        if repository is None:
+            restore_copy(source, part)
+        else:
+            repository.restore(found, part)
         with open(part, actor=actor, keys=keys) as store:
             if tombstones_from is not None:
                 with closing(location_of(tombstones_from).open(readonly=True)) as other:
@@ -172,3 +196,12 @@ def restore(
                         store.maintenance.compact()
             context = context_of(store)
             context.storage.write(lambda writer: context.note(writer, "restore", []))
+
+
+def _moment(at: Time | None) -> int | str | None:
+    from omsgrain.query import times
+    from omsgrain.storage.backup.repository import is_id
+
+    if at is None or (isinstance(at, str) and is_id(at)):
+        return at
+    return times.millis(at, field="/at", now=times.now())

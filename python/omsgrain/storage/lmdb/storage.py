@@ -22,10 +22,11 @@ from omsgrain.storage.base import (
     StoreStats,
 )
 from omsgrain.storage.lmdb import data_file
+from omsgrain.storage.lmdb.backup import copy
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
 from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
-from omsgrain.storage.lmdb.maintenance import compact, copy, rebuild, upgrade
+from omsgrain.storage.lmdb.maintenance import compact, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, run_in
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
 from omsgrain.storage.location import Budget

@@ -9,7 +9,7 @@ a state to its grain.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +18,9 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import CheckProblem, CheckReport, CompactReport, RebuildReport
 from omsgrain.storage.check import Pass, examine
-from omsgrain.storage.lmdb.maintenance import appearing, lead_back
+from omsgrain.storage.lmdb.backup import add_grains, add_rows, appearing
+from omsgrain.storage.lmdb.maintenance import lead_back
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.lmdb.writer import LmdbWriter
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (
     Database,
@@ -43,9 +43,6 @@ from omsgrain.storage.postgres.writer import GENERATION, MANY, PostgresWriter
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
     BLOBS,
-    FORMAT_RECORD,
-    HEAD_RECORD,
-    META,
     SEQUENCE,
     STATES,
     Table,
@@ -189,38 +186,14 @@ def _copy_grains(reader: PostgresReader, target: LmdbStorage) -> None:
     after = 0
     while page := reader.rows_from(after, 1_000, 4 << 20):
         after = page[-1][0]
-        target.write(partial(_append, page=page))
-
-
-def _append(writer: LmdbWriter, *, page: Sequence[Added]) -> None:
-    for run in _runs(page):
-        writer.append(run[0][0], [(digest, blob) for _, digest, blob in run])
-
-
-def _runs(page: Sequence[Added]) -> Iterator[list[Added]]:
-    """Split a page where numbers are missing."""
-    run: list[Added] = []
-    for grain in page:
-        if run and grain[0] != run[-1][0] + 1:
-            yield run
-            run = []
-        run.append(grain)
-    if run:
-        yield run
+        add_grains(target, page)
 
 
 def _copy_rows(reader: PostgresReader, target: LmdbStorage) -> None:
-    own = {FORMAT_RECORD, HEAD_RECORD}
     for table in KEYED_TABLES:
         rows = reader.rows(table)
         while part := [*islice(rows, _ROWS)]:
-            if table is META:
-                part = [(key, value) for key, value in part if key not in own]
-            target.write(partial(_set_rows, table=table, rows=part))
-
-
-def _set_rows(writer: LmdbWriter, *, table: Table, rows: list[tuple[bytes, bytes]]) -> None:
-    writer.set_rows(table, rows)
+            add_rows(target, table, part)
 
 
 _WINDOW = 4_096  # sequence numbers to look up at once

@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where backups are kept: a directory, or object storage with the extra ``objects``.
+
+An object has a name with slashes, and bytes. It appears whole or not at all. A URL can contain
+keys, and so can what a library says of it: no message here repeats either.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+from omsgrain.durable import NewFiles, file_path
+from omsgrain.errors import (
+    IntegrityError,
+    NotFoundError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+    packages_of,
+)
+from omsgrain.storage.lmdb.data_file import failure
+from omsgrain.storage.location import is_url
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Bucket
+
+    BackupPlace: TypeAlias = str | os.PathLike[str] | Bucket
+    """Where backups are kept: a directory, a URL such as ``s3://bucket/robots``, or a store of
+    ``obstore`` that you configured yourself."""
+
+SCHEMES = {
+    "s3": "Amazon S3 or compatible",
+    "gs": "Google Cloud Storage",
+    "az": "Azure Blob Storage",
+    "abfss": "Azure Data Lake Storage",
+    "file": "a directory, by the library",
+}
+_EXPECTED = "a directory, or a URL with one of " + ", ".join(f"{name}://" for name in SCHEMES)
+
+
+class StoredObject(NamedTuple):
+    """An object in a listing."""
+
+    name: str
+    size: int
+    modified: int  # ms since 1970, by the clock of the place
+
+
+class Objects(ABC):
+    """Objects of a place by their names."""
+
+    name: str  # of the place, for people: without keys
+
+    @abstractmethod
+    def put(self, name: str, data: bytes) -> None:
+        """Write an object; it takes the place of one with the same name."""
+
+    @abstractmethod
+    def get(self, name: str, most: int) -> bytes:
+        """Return an object.
+
+        Raises:
+            NotFoundError: it is missing.
+            IntegrityError: it has more bytes than ``most``.
+            StoreError: it cannot be read.
+        """
+
+    @abstractmethod
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        """Iterate over the objects in a folder and in its folders."""
+
+    @abstractmethod
+    def delete(self, name: str) -> None:
+        """Delete an object; a missing one changes nothing."""
+
+
+def objects_at(place: BackupPlace) -> Objects:
+    """Return the objects of a directory, a URL, or a store of ``obstore``.
+
+    Raises:
+        UnsupportedError: the extra ``objects`` is missing, or the URL is of another kind.
+        SchemaError: it is not a place.
+    """
+    if isinstance(place, str) and is_url(place):
+        return BucketObjects.of_url(place)
+    if isinstance(place, str | os.PathLike):
+        return DirectoryObjects(file_path(place))
+    if type(place).__module__.partition(".")[0] != "obstore":
+        found = type(place).__name__
+        raise SchemaError("not a place for backups", expected=_EXPECTED, found=found)
+    return BucketObjects(type(place).__name__, place)
+
+
+def _missing(name: str, place: str) -> NotFoundError:
+    return NotFoundError(f"the object {name!r} is missing in {place!r}")
+
+
+def _too_large(name: str, most: int, found: int) -> IntegrityError:
+    return IntegrityError(
+        f"the object {name!r} is larger than any of a backup",
+        expected=f"at most {most} bytes",
+        found=f"{found} bytes",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryObjects(Objects):
+    """The files of a directory. Other users may not read a directory that is made here."""
+
+    path: Path
+    name: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "name", str(self.path))
+
+    def put(self, name: str, data: bytes) -> None:
+        file = self.path / name
+        with self._reported("write to"):
+            self.path.mkdir(mode=0o700, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with NewFiles(replace=True) as files:
+                files.add(file, [data])
+
+    def get(self, name: str, most: int) -> bytes:
+        with self._reported("read from"):
+            try:
+                status = os.stat(self.path / name)
+            except FileNotFoundError:
+                raise _missing(name, self.name) from None
+            if not stat.S_ISREG(status.st_mode):  # a pipe would wait without end
+                raise IntegrityError(f"the object {name!r} is no file")
+            with open(self.path / name, "rb") as file:
+                data = file.read(most + 1)
+        if len(data) > most:
+            raise _too_large(name, most, status.st_size)
+        return data
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        for folder, _, files in os.walk(self.path / prefix):
+            for file in files:
+                path = Path(folder, file)
+                with suppress(FileNotFoundError):  # deleted meanwhile
+                    status = path.lstat()
+                    name = path.relative_to(self.path).as_posix()
+                    yield StoredObject(name, status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def delete(self, name: str) -> None:
+        with self._reported("delete from"):
+            (self.path / name).unlink(missing_ok=True)
+
+    @contextmanager
+    def _reported(self, doing: str) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise failure(self.path, f"{doing} the backups in", error) from error
+
+
+@dataclass(frozen=True, slots=True)
+class BucketObjects(Objects):
+    """Objects of a store of ``obstore``."""
+
+    name: str
+    bucket: Bucket
+
+    @classmethod
+    def of_url(cls, url: str) -> BucketObjects:
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES:
+            raise UnsupportedError(
+                "no backups are kept at such a URL",
+                expected=_EXPECTED,
+                found=f"{parts.scheme}://",
+            )
+        if ("@" in parts.netloc and parts.scheme != "abfss") or parts.query or parts.fragment:
+            raise SchemaError(
+                "a URL of backups has no keys or options",
+                expected="keys in the environment, such as AWS_ACCESS_KEY_ID",
+            )
+        shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        try:
+            from obstore.store import from_url
+        except ImportError:
+            raise UnsupportedError(
+                "object storage needs further packages", expected=packages_of("objects")
+            ) from None
+        with _reported(shown, "open"):
+            if parts.scheme == "file":
+                Path(parts.path).mkdir(mode=0o700, exist_ok=True)
+            return cls(shown, from_url(url))
+
+    def put(self, name: str, data: bytes) -> None:
+        import obstore
+
+        with _reported(self.name, "write to"):
+            obstore.put(self.bucket, name, data)
+
+    def get(self, name: str, most: int) -> bytes:
+        import obstore
+
+        with _reported(self.name, "read from"):
+            try:
+                found = obstore.get(self.bucket, name)
+            except FileNotFoundError:
+                raise _missing(name, self.name) from None
+            if (size := found.meta["size"]) > most:
+                raise _too_large(name, most, size)
+            return bytes(found.bytes())
+
+    def listed(self, prefix: str) -> Iterator[StoredObject]:
+        import obstore
+
+        with _reported(self.name, "list"):
+            for page in obstore.list(self.bucket, prefix):
+                for meta in page:
+                    modified = int(meta["last_modified"].timestamp() * 1000)
+                    yield StoredObject(meta["path"], meta["size"], modified)
+
+    def delete(self, name: str) -> None:
+        import obstore
+
+        with _reported(self.name, "delete from"), suppress(FileNotFoundError):
+            obstore.delete(self.bucket, name)
+
+
+@contextmanager
+def _reported(shown: str, doing: str) -> Iterator[None]:
+    """Report a failure of the library by its class: its text can contain keys of a URL."""
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, OSError, ValueError) as error:
+        raise StoreError(
+            f"could not {doing} the backups in {shown!r}",
+            expected="a bucket that exists, and access to it from the environment",
+            found=type(error).__name__,
+        ) from None
