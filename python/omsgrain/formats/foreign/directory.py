@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn
@@ -38,13 +39,13 @@ class DirectoryFormat(ForeignFormat):
 
     reads_directories = True
 
+    @abstractmethod
     def is_file(self, root: Path, name: str) -> bool:
         """Whether a file, by its path in the directory, belongs to the memory."""
-        raise NotImplementedError
 
+    @abstractmethod
     def file(self, file: TextFile, into: Translation) -> None:
         """Make records of one file."""
-        raise NotImplementedError
 
     def files_in(self, root: Path) -> Iterator[Path]:
         return (path for path in _walk(root, LIMITS, _ignore) if self._has(root, path))
