@@ -148,6 +148,15 @@ def test_an_agent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert said["audit trail"].count("by mcp") == 4
 
 
+def test_an_agent_over_http(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    assert load("agent_http").main([str(tmp_path / "m.omsg")]) == 0
+    assert capfd.readouterr().out.splitlines() == [
+        "recalled: Ada drinks black tea.",
+        "versions: 2",
+        "without the token: 401",
+    ]
+
+
 def test_a_person_gets_a_report_and_is_erased(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
