@@ -5,8 +5,8 @@
     python examples/agent_http.py memory.omsg
 
 It makes a token for ada's memory and starts `omsgrain serve`, as an operator does. Then it calls
-the tools of MCP at `/mcp` by plain requests, so a client in any language can do the same. A request
-without the token is refused.
+the tools of MCP at `/mcp` by plain requests, so a client in any language can do the same. The
+server refuses a request without the token.
 """
 
 from __future__ import annotations
