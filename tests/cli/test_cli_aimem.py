@@ -184,6 +184,9 @@ def test_export_by_scope(shell: Shell, tmp_path: Path) -> None:
     since = ("--since", "2026-04-03T07:00:00Z")
     assert shell.json(*export, "s.aimem.json", *since)["records"]["chunk"] == 3
     assert shell.json("verify", "d.aimem.json", "s.aimem.json")["verified"] == 2
+    assert shell.json(*export, "y.aimem.json", "--since", "1000w")["records"]["chunk"] > 3
+    assert shell.json(*export, "h.aimem.json", "--since", "@1775199600")["records"]["chunk"] == 3
+    assert json.loads(Path("h.aimem.json").read_bytes())["since"] == "2026-04-03T07:00:00Z"
     assert shell.error(*export, "t.aimem.json", "--scope", "SINCE")[1]["rule"] == "since_missing"
     assert shell.error(*export, "t.aimem.json", "--since", "now")[0] != 0
     assert not Path("t.aimem.json").exists()

@@ -8,6 +8,7 @@ import json
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -182,6 +183,10 @@ def test_since_is_an_instant_and_inclusive(store: GrainStore) -> None:
     assert sizes(found) == [2, 0, 0, 0]
     assert found.envelope["since"] == "2026-04-03T00:00:00.000Z"
     assert ids(only(store, scope="SINCE", since="2026-05-01T00:00:00.250001Z")) == []
+    for hour in ("1h", timedelta(hours=1)):
+        now = 1_775_178_000_000  # 2026-04-03T01:00:00Z
+        found = only(store, scope="SINCE", since=hour, now=now)
+        assert (ids(found), found.envelope["since"]) == (["pin", "late"], "2026-04-03T00:00:00Z")
 
 
 @pytest.mark.parametrize("created_at", ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"])

@@ -182,6 +182,7 @@ def test_since_and_embeddings(store: og.GrainStore, maker: Maker) -> None:
     maker.take(store, maker.memory(1, "tea", created_at="2026-01-01T00:00:00Z"),
                maker.memory(2, "milk", **{name: vector}))  # fmt: skip
     assert len(exported(store, maker, since="2026-02-01T00:00:00+01:00")["memories"]) == 1
+    assert len(exported(store, maker, since="1000w")["memories"]) == 2
     assert name not in exported(store, maker)["memories"][1]
     assert exported(store, maker, include_embeddings=True)["memories"][1][name] == vector
     with pytest.raises(SchemaError) as error:

@@ -128,6 +128,10 @@ def test_remembered_memories_are_recalled(ada: Agent) -> None:
     assert found == {name: value for name, value in made.items() if name != "new"}
     for asked in ({"tag": "zoo"}, {"type": "decision"}, {"since": made["created_at"]}):
         assert made["id"] in [one["id"] for one in ada.do("recall", **asked)["memories"]]
+    for asked in ({"since": "1h"}, {"since": "2020-01-01"}, {"at": "0s"}, {"until": "0s"}):
+        assert made["id"] in [one["id"] for one in ada.do("recall", **asked)["memories"]]
+    for asked in ({"tag": "none"}, {"type": "error"}, {"until": "1h"}):
+        assert made["id"] not in [one["id"] for one in ada.do("recall", **asked)["memories"]]
     for asked in ({"tag": "none"}, {"type": "error"}, {"until": made["created_at"]}):
         assert made["id"] not in [one["id"] for one in ada.do("recall", **asked)["memories"]]
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from time import time_ns
 from typing import Any
 
 import pytest
@@ -239,6 +240,25 @@ def test_pages(served: Site) -> None:
     assert found == ["0", "1", "2", "3", "4"]
     counted = served.ask("GET", "/v1/grains?relation=is&limit=1&count=true", token).json()
     assert counted["total"] == 5
+
+
+def test_ages_in_queries(served: Site) -> None:
+    token, now = served.token(), time_ns() // 1_000_000
+    put(served, token, *(lamp(str(n)) | {"created_at": now - n * 3_600_000} for n in (0, 2, 4)))
+
+    def found(query: str) -> list[str]:
+        answer = served.ask("GET", f"/v1/grains?{query}", token)
+        assert answer.status_code == 200, answer.text
+        return [one["grain"]["object"] for one in answer.json()["results"]]
+
+    assert found("created_after=1h") == found(f"created_after={now}") == ["0"]
+    assert found("created_after=3h&created_before=@" + str(now // 1000 - 3600)) == ["2"]
+    assert found("created_before=2026-01-15") == []
+    first = served.ask("GET", "/v1/grains?created_after=1d&limit=2", token).json()
+    assert found(f"created_after=1d&limit=2&cursor={first['next_cursor']}") == ["4"]
+    for wrong in ("yesterday", "1768471200", "2026"):
+        answer = served.ask("GET", f"/v1/grains?created_after={wrong}", token)
+        assert answer.status_code == 422, answer.text
 
 
 def test_a_page_of_large_grains_ends_before_they_fill_the_memory(

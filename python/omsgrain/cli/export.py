@@ -87,7 +87,7 @@ _bundle_options = options(
     click.option("--producer", metavar="NAME", default="omsgrain",
                  help="The namespace of records that were never AIMEM."),
     click.option("--since", metavar="TIME",
-                 help="Only chunks since this time: 2026-01-15T10:00:00Z."),
+                 help="Only records since this time: 2026-01-15T10:00:00Z, or an age such as 7d."),
     click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
                  help="Which chunks: all, DNA-class ones only, or those --since a time."),
     click.option("--stream", "lines", is_flag=True,

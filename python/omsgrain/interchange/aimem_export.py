@@ -56,7 +56,6 @@ class BundleOptions(ExportOptions):
 
     # ``FULL``; ``DNA_ONLY``: chunks that must not decay; ``SINCE``: those of ``since`` or later
     scope: str = "FULL"
-    since: str | None = None  # with SINCE: a time in UTC
     producer: str = PRODUCER  # our own namespace, under which grains leave that never were AIMEM
     only_producer: str | None = None  # only the bundle of this producer
     # put the records of all producers into our bundle, under their own names; readers that follow
@@ -67,6 +66,7 @@ class BundleOptions(ExportOptions):
     tenant_id: str | None = None  # what the bundle calls the tenant, if it is not the ``user_id``
 
     def __post_init__(self) -> None:
+        self._spell_since()
         self._check_scope()
         for name in (self.producer, self.only_producer):
             if name is not None and not fields.is_producer(name):

@@ -28,11 +28,13 @@ from omsgrain.formats.source import Get, is_beside
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
+from omsgrain.query import times
 from omsgrain.store import export_filter
 from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
+    from omsgrain.query.times import Time
     from omsgrain.store import GrainStore
 
 Take: TypeAlias = Callable[[MemoryPage, int, Grain], None]
@@ -48,11 +50,17 @@ class ExportOptions:
     # no member that the format does not define; the report tells what is lost by it
     strict: bool = False
     now: int | None = None  # ms since 1970, instead of the clock
+    since: Time | None = None  # only what was made at this time or later
     # why, for the rules of presets and profiles, as with ``export_mg``
     purpose: Purpose = "transfer"
 
     def __post_init__(self) -> None:
         check_purpose(self.purpose)
+
+    def _spell_since(self) -> None:
+        """Write an age as the time that it means now."""
+        now = times.now() if self.now is None else self.now
+        object.__setattr__(self, "since", times.spelled(self.since, field="/since", now=now))
 
 
 MOST_LOSSES: Final = 1_000

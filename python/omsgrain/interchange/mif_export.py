@@ -68,13 +68,13 @@ class MifOptions(ExportOptions):
     format: str = USUAL  # ``mif2``, ``mif1`` or ``mif-ld``
     layout: str = "json"  # ``json``; of MIF 1.0 also ``yaml`` or ``jsonl``
     include_graph: bool = True  # whether entities, relationships and the like leave
-    since: str | None = None  # a time with an offset: only records since then
     redact_pii: bool = False  # take out personal data and secrets
     scan: bool = True  # warn of personal data and secrets
     local: bool = False  # whether memories of the namespace ``_local`` leave
     shape: str | None = None  # of MIF in JSON-LD: ``0.1`` or ``1.x``
 
     def __post_init__(self) -> None:
+        self._spell_since()
         if self.layout not in self.to.layouts:
             expected = ", ".join(self.to.layouts)
             raise SchemaError(

@@ -123,6 +123,7 @@ class ToolText:
 _ID: Final = ToolArgument.text("id", "The id or the content address of a memory.", longest=1_024)
 EXPORTED: Final = ("mif2", "mif1", "mif-ld", "aimem")
 """The formats of the tool ``export``."""
+_FORMS: Final = "RFC 3339, or how long ago, such as 1h or 7d."
 _SINCE: Final = "Export memories created after this date"
 _MERGE: Final = ("skip_duplicates", "overwrite", "rename")
 
@@ -144,15 +145,15 @@ _RECALL: Final = (
     ToolArgument("limit", "integer", "The most results.", default=10, low=1, high=MOST),
     ToolArgument("type", says="Only this kind."),
     ToolArgument("tag", says="Only with this tag."),
-    ToolArgument("since", says="Only at this time or later.", format="date-time"),
-    ToolArgument("until", says="Only before this time.", format="date-time"),
-    ToolArgument("at", says="Only what was known at this time.", format="date-time"),
+    ToolArgument("since", says=f"Only at this time or later: {_FORMS}"),
+    ToolArgument("until", says=f"Only before this time: {_FORMS}"),
+    ToolArgument("at", says=f"Only what was known at this time: {_FORMS}"),
 )
 _UPDATE: Final = (_ID, ToolArgument.text("content", "The new text of the memory."))
 _CONTEXT: Final = (
     ToolArgument("question", says="What the memories should be about; without it, the newest."),
     ToolArgument("budget", "integer", "The most characters.", default=2_000, low=1, high=100_000),
-    ToolArgument("at", says="Only what was known at this time.", format="date-time"),
+    ToolArgument("at", says=f"Only what was known at this time: {_FORMS}"),
 )
 _FORGET: Final = (
     _ID,

@@ -51,6 +51,15 @@ def now() -> int:
     return time.time_ns() // 1_000_000
 
 
+def spelled(value: Time | None, *, field: str, now: int) -> str | None:
+    """Return a time as RFC 3339; text that is neither an age nor a number as it is."""
+    if isinstance(value, str):
+        text = value.strip()
+        if span(text) is None and not _SECONDS.fullmatch(text) and not _MS.fullmatch(text):
+            return value
+    return None if value is None else _core.spell_time(max(0, millis(value, field=field, now=now)))
+
+
 def millis(value: Time, *, field: str, now: int, ahead: bool = False) -> int:
     """Return a time in ms since 1970.
 

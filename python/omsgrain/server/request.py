@@ -202,7 +202,7 @@ class Parameter:
 
     name: str
     says: str
-    kind: Kind = "text"  # the type of its value. A time is ms since 1970, or RFC 3339 text.
+    kind: Kind = "text"  # the type of its value; a time stays text for the query to read
     choices: tuple[str, ...] = ()  # its possible values; empty: any
     low: int | None = None  # the least number
     high: int | None = None  # the greatest number
@@ -250,7 +250,7 @@ def _value(known: Parameter, text: str | None) -> Any:
         if text not in _BOOLEANS:
             raise _wrong(known, "true or false")
         return _BOOLEANS[text]
-    if known.kind == "integer" or (known.kind == "time" and _INTEGER.fullmatch(text)):
+    if known.kind == "integer":
         if not _INTEGER.fullmatch(text):
             raise _wrong(known, "a whole number")
         return _bounded(known, int(text))

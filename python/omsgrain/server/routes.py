@@ -68,7 +68,7 @@ _EXPORT: Final = (
 )
 _KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
     "type": {"choices": tuple(kind.name for kind in TYPES)},
-    "time": {"kind": "time", "low": 0},
+    "time": {"kind": "time"},
     "current": {"choices": ("true", "false", "all"), "default": "true"},
     "status": {"choices": get_args(Verification)},
     "fraction": {"kind": "number", "low": 0, "high": 1},
@@ -430,8 +430,9 @@ def _parameter(known: Parameter) -> dict[str, Any]:
     schema: dict[str, Any] = {"type": kinds.get(known.kind, "string")}
     if known.choices:
         schema["enum"] = list(known.choices)
-    if known.kind != "time":  # which can be text too
-        bounds = {"minimum": known.low, "maximum": known.high, "default": known.default}
-        schema |= {name: value for name, value in bounds.items() if value is not None}
+    if known.kind == "time":
+        schema["examples"] = ["2026-01-15T10:00:00Z", "1h", "1768471200000", "@1768471200"]
+    bounds = {"minimum": known.low, "maximum": known.high, "default": known.default}
+    schema |= {name: value for name, value in bounds.items() if value is not None}
     values = {"name": known.name, "in": "query", "description": known.says, "schema": schema}
     return values | ({"required": True} if known.required else {})
