@@ -226,7 +226,8 @@ def test_robot_bag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 
 def test_each_example_is_listed_and_short() -> None:
     listed = {row[0] for row in table(EXAMPLES / "README.md", "file", "what it is")}
-    assert listed == {file.name for file in EXAMPLES.iterdir()} - {"README.md", "__pycache__"}
+    files = {file.relative_to(EXAMPLES).as_posix() for file in EXAMPLES.rglob("*.*")}
+    assert listed == {file for file in files if "__pycache__" not in file} - {"README.md"}
     for file in EXAMPLES.glob("*.py"):
         text = file.read_text("utf-8")
         assert len(text.splitlines()) < 120, file.name
