@@ -48,6 +48,18 @@ def test_a_name_without_entry_is_seen(made: ModuleType) -> None:
     ]
 
 
+def test_every_adapter_has_its_classes_and_their_arguments(made: ModuleType) -> None:
+    page = "\n".join(made.adapters())
+    for name, (_, guide) in made.ADAPTERS.items():
+        assert f"from omsgrain.integrations.{name} import " in page
+        assert not guide or (ROOT / "docs/how-to" / f"{guide}.md").exists()
+    for entry in page.split("\n### class ")[1:]:
+        if "def __init__(" in entry:
+            assert "**Arguments**" in entry and "**Raises**" in entry, entry.partition("\n")[0]
+    del made.ADAPTERS["crewai"]
+    assert list(made.missing_adapters()) == ["integrations.crewai: no entry"]
+
+
 def test_the_pages_are_there(made: ModuleType) -> None:
     assert {path.name for path in made.FOLDER.iterdir()} == {
         path.name for path in made.written(made.load())

@@ -29,7 +29,12 @@ _UNITS: Final = "BKMG"
 class MemoryFiles:
     """Text files and directories in a memory, by path, with answers for a model.
 
-    Each method raises the SDK's ``ToolError`` with a sentence for the model.
+    Args:
+        memory: an open memory.
+        namespace: the namespace of the files.
+
+    Raises:
+        ToolError: a path or a text is wrong, with a sentence for the model. It is the SDK's.
     """
 
     def __init__(self, memory: Memory, namespace: str = "memories") -> None:
@@ -209,6 +214,9 @@ class MemoryTool(_sdk.BetaAbstractMemoryTool):
         memory: an open memory.
         namespace: the namespace of the files; two tools with the same one share their files.
         cache_control: as for the SDK's base class.
+
+    Raises:
+        ToolError: the command failed, with a sentence for the model. It is the SDK's.
     """
 
     def __init__(
@@ -249,7 +257,16 @@ class MemoryTool(_sdk.BetaAbstractMemoryTool):
 
 
 class AsyncMemoryTool(_sdk.BetaAsyncAbstractMemoryTool):
-    """``MemoryTool`` for the asynchronous client; each command runs in a thread."""
+    """``MemoryTool`` for the asynchronous client; each command runs in a thread.
+
+    Args:
+        memory: an open memory.
+        namespace: the namespace of the files; two tools with the same one share their files.
+        cache_control: as for the SDK's base class.
+
+    Raises:
+        ToolError: the command failed, with a sentence for the model. It is the SDK's.
+    """
 
     def __init__(
         self, memory: Memory, *, namespace: str = "memories", cache_control: Any = None

@@ -32,6 +32,9 @@ class AutoGenMemory(_sdk.Memory):
         limit: how many contents an agent gets: those that match its last message best. None gives
             it all of them, as AutoGen's ``ListMemory`` does.
         namespace: the namespace of the contents.
+
+    Raises:
+        SchemaError: the metadata or a content is not JSON, bytes or an image.
     """
 
     component_config_schema = None

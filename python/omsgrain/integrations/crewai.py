@@ -31,6 +31,11 @@ class CrewaiStorage:
     Args:
         memory: an open memory.
         namespace: the namespace of the records; two storages with the same one share them.
+
+    Raises:
+        EmbeddingDimensionMismatchError: an embedding is longer or shorter than the stored ones;
+            it is CrewAI's.
+        SchemaError: the metadata of a record is not JSON.
     """
 
     def __init__(self, memory: Memory, *, namespace: str = "crewai") -> None:

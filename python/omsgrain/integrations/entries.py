@@ -46,7 +46,7 @@ def framework(module: str, package: str) -> Any:
         raise UnsupportedError(text, expected=f"pip install {package}") from None
 
 
-class Clock:
+class _Clock:
     """Milliseconds since 1970, never the same twice in this process, so that order is kept."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class Clock:
             return self._last
 
 
-CLOCK: Final = Clock()
+CLOCK: Final = _Clock()
 
 
 def pack(value: Any) -> Any:
@@ -139,7 +139,17 @@ class Entry(NamedTuple):
 
 
 class Entries:
-    """The values of one namespace of a user. A newer value supersedes the older one."""
+    """The values of one namespace of a user. A newer value supersedes the older one.
+
+    Args:
+        store: an open store.
+        user: whose values they are.
+        namespace: where they are.
+
+    Raises:
+        SchemaError: a name is no text, or a value is not JSON.
+        InvalidationDeniedError: a hold or a policy forbids to supersede or delete a value.
+    """
 
     __slots__ = ("_lock", "namespace", "store", "user")
 

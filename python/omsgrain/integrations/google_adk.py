@@ -42,6 +42,10 @@ class GrainMemoryService(_base.BaseMemoryService):
     Args:
         store: an open store.
         namespace: the namespace of the grains; each app has one below it.
+
+    Raises:
+        UnsupportedError: a search in more encrypted grains of a user than can be ranked.
+        RangeError: the name of an app or a user is too long.
     """
 
     def __init__(self, store: GrainStore, *, namespace: str = "google-adk") -> None:

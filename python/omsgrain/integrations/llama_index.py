@@ -27,6 +27,9 @@ class GrainMemoryBlock(_blocks.BaseMemoryBlock[str]):
         memory: an open memory.
         limit: how many memories, at most.
         name: the name of the block in the prompt.
+
+    Raises:
+        SchemaError: a message is invalid.
     """
 
     name: str = "omsgrain"
@@ -62,6 +65,9 @@ class GrainKVStore(_stores.BaseKVStore):
     Args:
         memory: an open memory.
         namespace: the namespace of the values; each collection has one below it.
+
+    Raises:
+        SchemaError: a value is not JSON, or a key is no text.
     """
 
     def __init__(self, memory: Memory, *, namespace: str = "llama-index") -> None:

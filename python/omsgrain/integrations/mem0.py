@@ -66,6 +66,10 @@ class Mem0Memory:
         config: a mapping: ``store`` is an open store or a path, by default ``memory.omsg`` in the
             directory that mem0 uses (``MEM0_DIR``, or ``.mem0`` in the home directory); ``keys``
             and ``embed`` are as for ``omsgrain.Memory``. Others, such as ``llm``, have no effect.
+
+    Raises:
+        InvalidArgumentError: an argument is invalid.
+        UnknownMemoryError: ``update`` or ``delete`` of a memory that is not there.
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
@@ -157,7 +161,14 @@ class Mem0Memory:
         show_expired: bool = False,
         **kwargs: Any,
     ) -> dict[str, Any]:
-        """Return the memories of a scope, the newest first, as ``{"results": [...]}``."""
+        """Return the memories of a scope, the newest first, as ``{"results": [...]}``.
+
+        Args:
+            filters: the scope, and values of the metadata, with mem0's operators.
+            top_k: how many, at most.
+            show_expired: also those past their ``expiration_date``.
+            **kwargs: a scope here is refused, as in mem0: it belongs into ``filters``.
+        """
         asked = _asked(filters, kwargs, top_k)
         found = (g for g in self._all(asked) if _fits(g, asked, show_expired))
         return {"results": [_item(grain) for grain in islice(found, top_k)]}
@@ -212,7 +223,18 @@ class Mem0Memory:
         expiration_date: Any = _UNSET,
         data: str | None = None,
     ) -> dict[str, Any]:
-        """Replace the text or the metadata of a memory by a newer version."""
+        """Replace the text or the metadata of a memory by a newer version.
+
+        Args:
+            memory_id: its id.
+            text: the new text; without it the text stays.
+            metadata: values that are added to the metadata, or replace those of the same names.
+            expiration_date: the last day of its life; None lifts it.
+            data: another name of ``text``.
+
+        Returns:
+            ``{"message": ...}``, as in mem0.
+        """
         text = data if text is None else text
         if text is None and metadata is None and expiration_date is _UNSET:
             raise InvalidArgumentError("nothing to update", expected="text or metadata")
@@ -355,7 +377,14 @@ Memory = Mem0Memory
 
 
 class AsyncMem0Memory:
-    """The methods of mem0's ``AsyncMemory``; each runs in a thread."""
+    """The methods of mem0's ``AsyncMemory``; each runs in a thread.
+
+    Args:
+        config: as for ``Memory``.
+
+    Raises:
+        InvalidArgumentError, UnknownMemoryError: as for ``Memory``.
+    """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self._memory = Mem0Memory(config)

@@ -31,6 +31,9 @@ class GrainSession:
         memory: an open memory.
         namespace: the namespace of the items.
         session_settings: the SDK's settings, such as the most items to read.
+
+    Raises:
+        SchemaError: an item is not JSON.
     """
 
     def __init__(

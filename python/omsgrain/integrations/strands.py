@@ -34,6 +34,10 @@ class StrandsMemoryStore(_types.MemoryStore):
         writable: whether the agent may add to it.
         extraction: as for other stores of Strands: when messages of the agent are stored.
         session: the session of stored messages; a new one for each call by default.
+
+    Raises:
+        ValueError: an argument is invalid, the content is empty, or the store is not writable.
+        SchemaError, FormatError: a message is invalid, or metadata is not JSON.
     """
 
     def __init__(

@@ -67,6 +67,10 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
         store: the store, which stays open.
         user: the ``user_id`` of all grains. An encrypted store needs it, to encrypt them.
         serde: the serializer, as for other checkpointers.
+
+    Raises:
+        IntegrityError: a stored value is missing or damaged.
+        SchemaError: the strategy of ``prune`` is unknown.
     """
 
     def __init__(

@@ -67,6 +67,11 @@ class LangGraphStore(BaseStore):
         user: the ``user_id`` of all items. An encrypted store needs it, to encrypt them.
         index: the embedding function and the fields, as for LangGraph's ``InMemoryStore``.
         ttl: defaults of the time to live, in minutes.
+
+    Raises:
+        InvalidNamespaceError: a namespace is empty or has an invalid label; it is LangGraph's.
+        SchemaError: a value is not JSON, or an operation or an operator is unknown.
+        UnsupportedError: a search in more encrypted items of a user than can be ranked.
     """
 
     supports_ttl = True
