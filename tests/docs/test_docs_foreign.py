@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables about the memory of other systems are those of the code."""
+"""The tables about the memory of other systems, and about recordings, are those of the code."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
+from omsgrain.formats.bag import base as bag
+from omsgrain.formats.bag import cdr
 from omsgrain.formats.foreign.base import LIMITS, RULES
 from omsgrain.formats.foreign.langgraph import LANGGRAPH
 from omsgrain.formats.source import FOREIGN
+from omsgrain.interchange.bag import LARGEST
+from omsgrain.interchange.mcap_export import ATTACHED
 from support.markdown_page import table
 from support.paths import ROOT
 
@@ -21,6 +25,15 @@ def test_rules() -> None:
 def test_each_format_has_a_row() -> None:
     rows = table(PAGE, "format", "in the file", "becomes")
     assert list(dict.fromkeys(row[0] for row in rows)) == list(FOREIGN)
+
+
+def test_limits_of_recordings() -> None:
+    rows = table(PAGE, "limit", "at most", "of a recording")
+    limits = {
+        **asdict(bag.LIMITS), "fields": cdr.FIELDS, "depth": cdr.DEPTH, "values": cdr.VALUES,
+        "largest": LARGEST, "attached": ATTACHED,
+    }  # fmt: skip
+    assert {name: int(most.replace(",", "")) for name, most, _ in rows} == limits
 
 
 def test_limits() -> None:

@@ -70,14 +70,17 @@ def test_the_library_reads_each_grain(store: Any, tmp_path: Path) -> None:
 
 def test_messages_fit_their_schemas(store: Any, tmp_path: Path) -> None:
     export_mcap(store, path := tmp_path / "a.mcap")
+    forms: dict[int, Any] = {}
     with path.open("rb") as stream:
         for schema, channel, message in make_reader(stream).iter_messages():
             assert schema is not None and schema.encoding == "jsonschema"
             assert channel.message_encoding == "json"
-            form = json.loads(schema.data)
-            assert form["type"] == "object" and form["properties"]["created_at"]
-            jsonschema.Draft202012Validator.check_schema(form)
-            jsonschema.validate(json.loads(message.data), form)
+            if schema.id not in forms:
+                form = json.loads(schema.data)
+                assert form["type"] == "object" and form["properties"]["created_at"]
+                jsonschema.Draft202012Validator.check_schema(form)
+                forms[schema.id] = jsonschema.Draft202012Validator(form)
+            forms[schema.id].validate(json.loads(message.data))
 
 
 def test_an_import_gives_the_same_grains(store: Any, tmp_path: Path) -> None:
@@ -194,7 +197,7 @@ def test_a_black_box_is_one_signed_file(store: Any, tmp_path: Path) -> None:
 def test_a_damaged_attachment_is_found(store: Any, tmp_path: Path) -> None:
     export_mcap(store, path := tmp_path / "a.mcap")
     data = path.read_bytes()
-    for at in range(20, len(data), 101):
+    for at in range(20, len(data), 401):
         changed = bytearray(data)
         changed[at] ^= 4
         path.write_bytes(changed)

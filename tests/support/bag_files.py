@@ -44,9 +44,9 @@ class CdrBytes:
         self._head = bytes([0, not big, 0, 0])
 
     def add(self, code: str, *values: Any) -> CdrBytes:
-        for value in values:
-            one = struct.Struct(self._order + code)
-            self._data += bytes(-len(self._data) % one.size) + one.pack(value)
+        if values:
+            self._data += bytes(-len(self._data) % struct.calcsize(f"<{code}"))
+            self._data += struct.pack(f"{self._order}{len(values)}{code}", *values)
         return self
 
     def text(self, value: str) -> CdrBytes:
