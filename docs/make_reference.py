@@ -39,6 +39,7 @@ PARTS = {
     "store.graph": "omsgrain.store.graph.GrainGraph",
     "store.holds": "omsgrain.store.holds.Holds",
     "store.maintenance": "omsgrain.store.maintenance.Maintenance",
+    "store.paths": "omsgrain.store.paths.Paths",
     "store.parquet": "omsgrain.store.parquet.Parquet",
     "store.privacy": "omsgrain.store.privacy.privacy.Privacy",
     "store.reviews": "omsgrain.store.reviews.Reviews",

@@ -21,6 +21,7 @@ __all__ = [
     "FramePacker",
     "FrameReader",
     "HeldFile",
+    "IndexedPaths",
     "Marks",
     "Outline",
     "ReadCounts",
@@ -101,6 +102,7 @@ __all__ = [
     "unpack_frame",
     "user_ids",
     "usual_seconds",
+    "value_keys",
     "verify",
     "verify_many",
     "walk_pages",
@@ -188,11 +190,17 @@ def nearest(
 def address_rows(digests: list[bytes], sequences: list[int]) -> _Rows: ...
 def listed(cursor: Any, digests: Sequence[bytes]) -> list[tuple[int, int]]: ...
 def blob_rows(first: int, digests: list[bytes], blobs: list[bytes], mark: int) -> _Rows: ...
-def coming(sequences: list[int], blobs: list[bytes], digests: list[bytes]) -> Coming: ...
+def coming(
+    sequences: list[int],
+    blobs: list[bytes],
+    digests: list[bytes],
+    paths: IndexedPaths | None = None,
+) -> Coming: ...
 def blind(
     plain: list[bytes],
     found: list[tuple[str, bool, bytes]],
     keys: list[tuple[bytes, bytes, bytes]],
+    paths: IndexedPaths | None = None,
 ) -> list[BlindEntry]: ...
 
 @final
@@ -271,6 +279,12 @@ class Batch:
     def is_like(self, items: list[dict[str, Any]], ordered: bool) -> list[bool]: ...
     def errors(self) -> list[tuple[int, int | None, OmsError]]: ...
     def warnings(self) -> list[tuple[int, int | None, str]]: ...
+
+@final
+class IndexedPaths:
+    def __new__(cls, paths: list[tuple[int, list[str], int, int]]) -> IndexedPaths: ...
+
+def value_keys(number: int, value: str | float | bool) -> tuple[bytes, bytes, bytes]: ...
 
 @final
 class Coming: ...
@@ -405,7 +419,7 @@ class Outline:
 
 @final
 class RowSums:
-    def __new__(cls) -> RowSums: ...
+    def __new__(cls, paths: IndexedPaths | None = None) -> RowSums: ...
     def add(
         self,
         sequences: list[int],
@@ -417,7 +431,7 @@ class RowSums:
 
 @final
 class Tail:
-    def __new__(cls, buckets: bool = False) -> Tail: ...
+    def __new__(cls, buckets: bool = False, paths: IndexedPaths | None = None) -> Tail: ...
     def add(self, sequences: list[int], blobs: list[bytes], digests: list[bytes]) -> None: ...
     def add_later(self, coming: Coming) -> None: ...
     def count(self, key: bytes) -> int: ...

@@ -2,6 +2,7 @@
 //! Only the hot paths, for a profiler: `profile encode|decode|rows|memtable|nfc|jsonl COUNT`.
 #![allow(missing_docs, clippy::unwrap_used)]
 use omsgrain_core::encode::{Options, encode, encode_into};
+use omsgrain_core::indexed_paths::IndexedPaths;
 use omsgrain_core::memtable::Memtable;
 use omsgrain_core::{address, decode, index_rows, json, json::lines, text};
 
@@ -39,9 +40,9 @@ fn main() {
             let text = line(7);
             let blob = encode(&&json::parse(text.as_bytes()).unwrap(), &options).unwrap();
             let digest = address::sha256(&blob);
-            let mut bytes = 0;
+            let (mut bytes, paths) = (0, IndexedPaths::default());
             for i in 0..count {
-                index_rows::rows(&blob, &digest, i as u32, |key| bytes += key.len()).unwrap();
+                index_rows::rows(&blob, &digest, i as u32, &paths, |key| bytes += key.len()).unwrap();
             }
             assert!(bytes >= count);
         }

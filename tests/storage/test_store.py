@@ -24,6 +24,7 @@ from omsgrain.storage.tables import (
     FORMAT,
     FORMAT_RECORD,
     FORMAT_VALUE,
+    INDEXED_FORMAT,
     META,
 )
 from support.child_process import run
@@ -149,7 +150,7 @@ def test_a_newer_format(path: Path) -> None:
     with lmdb.open(str(path), max_dbs=1) as env:
         meta = env.open_db(META.name)
         with env.begin(write=True) as txn:
-            txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT + 1), db=meta)
+            txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(INDEXED_FORMAT + 1), db=meta)
     assert "newer" in refuse(path)
     assert "newer" in refuse(path, readonly=True)
 

@@ -74,6 +74,7 @@ GROUPS: Final = {
     },
     "Maintenance": {
         "stats": ("maintenance", "stats"),
+        "paths": ("maintenance", "paths"),
         "check": ("maintenance", "check"),
         "rebuild": ("maintenance", "rebuild"),
         "compact": ("maintenance", "compact"),

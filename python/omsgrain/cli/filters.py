@@ -77,8 +77,17 @@ _OPTIONS = (
                  help="At least this confidence, 0 to 1."),
     click.option("--words", metavar="TEXT",
                  help="All of these words occur in its texts, in any case and order."),
+    click.option("--observer", "observer_id", metavar="ID", help="The observer."),
+    click.option("--observer-type", metavar="KIND", help="The kind of observer, such as lidar."),
+    click.option("--goal-state", metavar="STATE", help="The state of the goal."),
+    click.option("--tool", "tool_name", metavar="NAME", help="The tool of the action."),
+    click.option("--author", "author_did", metavar="DID", help="The DID of the author."),
+    click.option("--entity", "entity_id", metavar="ID", help="The external id of the entity."),
+    click.option("--role", metavar="ROLE", help="The speaker of the message, such as user."),
+    click.option("--error/--no-error", "is_error", default=None,
+                 help="Whether the action failed."),
     click.option("--where", metavar="JSON", callback=_json,
-                 help='What values inside object and context must be: '
+                 help='What fields, and values inside object and context, must be: '
                      '\'{"object.celsius": {"gt": 2.5}}\'.'),
     click.option("--bookkeeping", is_flag=True,
                  help="Include the grains that keep the rest of documents beside their records."),

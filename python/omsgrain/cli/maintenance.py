@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``omsgrain init``, ``stats``, ``check``, ``rebuild``, ``compact``."""
+"""``omsgrain init``, ``paths``, ``stats``, ``check``, ``rebuild``, ``compact``."""
 
 from __future__ import annotations
 
@@ -23,8 +23,16 @@ from omsgrain.storage.location import Where, location_of
 INIT = """
 A store on this machine:
     omsgrain init memory.omsg
+A store with an index of two paths:
+    omsgrain init robot.omsg --index observer_id --index object.celsius
 A store that encrypts users' grains:
     omsgrain init sealed.omsg --keys people.keys --master master.key
+"""
+PATHS = """
+The indexed paths; another one; without one:
+    omsgrain paths memory.omsg
+    omsgrain paths memory.omsg --add observer_id --add object.celsius
+    omsgrain paths memory.omsg --drop observer_id
 """
 STATS = """
 As a table, and as JSON for a monitor:
@@ -47,14 +55,55 @@ After deletions, to free space and remove the bytes:
 
 @click.command(cls=Manual, short_help="Create an empty store.", examples=INIT)
 @store_argument(exists=False, file_okay=False)
+@click.option("--index", "indexed", multiple=True, metavar="PATH",
+              help="A path to index, such as observer_id; repeatable.")  # fmt: skip
 @actor_option
 @trust_options
 @output.json_option
-def init(store: Where, actor: str | None, as_json: bool) -> None:
-    """Create an empty store at STORE. An existing store is not changed."""
+def init(store: Where, indexed: tuple[str, ...], actor: str | None, as_json: bool) -> None:
+    """Create an empty store at STORE. An existing store only gets the paths of --index."""
     made = make_store(store, actor=actor)
+    if indexed:
+        with writable(store, actor) as grains:
+            grains.paths.add(*indexed)
     text = f"{store}: {'created' if made else 'exists already'}"
     output.done(as_json, text, store=str(store), made=made)
+
+
+@click.command(cls=Manual, short_help="Index values at paths.", examples=PATHS)
+@store_argument()
+@click.option("--add", "added", multiple=True, metavar="PATH",
+              help="Index this path: a field, or keys inside object or context.")  # fmt: skip
+@click.option("--drop", "dropped", multiple=True, metavar="PATH",
+              help="Stop indexing this path.")  # fmt: skip
+@actor_option
+@keys_option
+@output.json_option
+def paths(
+    store: Where,
+    added: tuple[str, ...],
+    dropped: tuple[str, ...],
+    actor: str | None,
+    as_json: bool,
+) -> None:
+    """List the indexed paths of STORE, after adding and dropping some.
+
+    The index answers filters such as --observer and --where. A new path in a large store takes a
+    while; others can use the store meanwhile, and a killed command goes on when you repeat it.
+    """
+    change = bool(added or dropped)
+    with writable(store, actor) if change else open_store(store, readonly=True) as grains:
+        for path in dropped:
+            grains.paths.drop(path)
+        if added:
+            grains.paths.add(*added)
+        found = grains.paths.declared()
+    if as_json:
+        output.emit({"paths": [asdict(one) for one in found]})
+        return
+    for one in found:
+        click.echo(output.safe(one.path + " (not ready)" * (not one.ready)))
+    click.echo(output.plural(len(found), "indexed path"), err=True)
 
 
 @click.command(cls=Manual, short_help="Count what is in a store.", examples=STATS)

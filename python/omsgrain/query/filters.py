@@ -45,6 +45,14 @@ class Term(NamedTuple):
         return (LONG_NAMESPACE,) if self.hashed else (self.key, LONG_NAMESPACE)
 
 
+class ValueRange(NamedTuple):
+    """The lists of the index between two keys: one for each value at an indexed path."""
+
+    name: str  # the path
+    first: bytes
+    last: bytes
+
+
 class Conditions(NamedTuple):
     """All that a query asks of a grain; ``conditions`` makes it."""
 
@@ -66,6 +74,8 @@ class Conditions(NamedTuple):
     alive_at: int | None = None  # those whose end of life has not come then, in ms
     tested: tuple[str, ...] = ()  # those of the filters that no index answers
     ages: Mapping[str, int] = MappingProxyType({})  # filters given as ages, in ms before now
+    between: tuple[ValueRange, ...] = ()  # what the index has of the values inside
+    indexed: bool = False  # whether the index answers all of `where`
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -113,14 +123,20 @@ class Conditions(NamedTuple):
             "valid_at": self.valid_at is not None,
             "known_at": self.known_at is not None,
             "min_confidence": self.min_confidence is not None,
-            "where": bool(self.where),
         }
+        if self.where and not self.indexed:
+            given |= dict.fromkeys(self.tested_values, True)
         return tuple(name for name, asked in given.items() if asked)
 
     @property
     def scans(self) -> bool:
         """Whether each grain of the store would be read."""
-        return not self.terms and not self.bounded and bool(self.tested)
+        return not (self.terms or self.between or self.bounded) and bool(self.tested)
+
+    @property
+    def tested_values(self) -> tuple[str, ...]:
+        """The filters that are tests of values."""
+        return tuple(name for name in self.tested if name == "where" or FILTERS[name].field)
 
     def parts(self) -> tuple[object, ...]:
         """An identity of these conditions that does not depend on the filters' order."""
@@ -167,9 +183,17 @@ class Filters(TypedDict, total=False):
         min_confidence: at least this confidence, 0 to 1.
         bookkeeping: also the grains that keep what is around the records of documents.
         words: all of these words are in its texts, whatever their case and order.
-        where: what values inside ``object`` and ``context`` must be:
+        observer_id: the observer: a sensor, an agent.
+        observer_type: the kind of observer, such as ``lidar``.
+        goal_state: the state of the goal.
+        tool_name: the tool of the action.
+        author_did: the DID of the agent that wrote the grain.
+        entity_id: the external id of the entity.
+        role: the speaker of the message.
+        is_error: whether the action failed.
+        where: what fields, and values inside ``object`` and ``context``, must be:
             ``{"object.celsius": {"gt": 2.5}, "context.room": "lab"}``. The operators are eq, ne,
-            gt, gte, lt and lte; a value alone means eq.
+            gt, gte, lt and lte; a value alone means eq. ``store.paths`` has an index for it.
         sealed: with False sealed grains are left out. By default they are found too, if the keys
             of the store open them. Ranges (times, confidence, a namespace that ends in ``:*``)
             then need a user_id.
@@ -194,13 +218,22 @@ class Filters(TypedDict, total=False):
     min_confidence: float | None
     bookkeeping: bool
     words: str | None
+    observer_id: str | None
+    observer_type: str | None
+    goal_state: str | None
+    tool_name: str | None
+    author_did: str | None
+    entity_id: str | None
+    role: str | None
+    is_error: bool | None
     where: ValueTests | None
     sealed: bool
 
 
 FilterKind: TypeAlias = Literal[
-    "type", "text", "value", "time", "current", "status", "fraction", "flag", "words", "where"
-]
+    "type", "text", "value", "time", "current", "status", "fraction", "flag", "words", "where",
+    "bool",
+]  # fmt: skip
 
 
 class Filter(NamedTuple):
@@ -208,6 +241,7 @@ class Filter(NamedTuple):
     says: str  # what it asks for, in a few words
     indexed: bool = True  # whether an index answers it; else each grain is tested
     equal: bool = False  # whether it compares a field of the grain for equality
+    field: bool = False  # the same, as a test in `where` does
 
 
 FILTERS: dict[str, Filter] = {
@@ -230,12 +264,21 @@ FILTERS: dict[str, Filter] = {
     "min_confidence": Filter("fraction", "the least confidence", indexed=False),
     "bookkeeping": Filter("flag", "bookkeeping grains of documents too?"),
     "words": Filter("words", "all of these words are in it", indexed=False),
-    "where": Filter("where", "what values inside object and context must be", indexed=False),
+    "observer_id": Filter("text", "the observer", indexed=False, field=True),
+    "observer_type": Filter("text", "the kind of observer", indexed=False, field=True),
+    "goal_state": Filter("text", "the state of the goal", indexed=False, field=True),
+    "tool_name": Filter("text", "the tool of the action", indexed=False, field=True),
+    "author_did": Filter("text", "the DID of the author", indexed=False, field=True),
+    "entity_id": Filter("text", "the external id of the entity", indexed=False, field=True),
+    "role": Filter("text", "the speaker of the message", indexed=False, field=True),
+    "is_error": Filter("bool", "whether the action failed", indexed=False, field=True),
+    "where": Filter("where", "what fields, and values inside them, must be", indexed=False),
     "sealed": Filter("flag", "sealed grains too?"),
 }
 """All filters by name."""
 _TESTED = tuple(name for name, one in FILTERS.items() if not one.indexed)
 _TIMES = tuple(name for name, one in FILTERS.items() if one.kind == "time")
+_FIELDS = tuple(name for name, one in FILTERS.items() if one.field)
 _EQUAL = frozenset(name for name, one in FILTERS.items() if one.equal)
 _VALUES = tuple([name for name in FILTERS if name not in ("current", "bookkeeping", "sealed")])
 """Those without a default."""
@@ -270,6 +313,8 @@ def conditions(given: Mapping[str, Any], clock: Callable[[], int] = times.now) -
         confidence = _confidence(asked.pop("min_confidence", None))
         words = _words(asked.pop("words", None))
         where = values.parse(asked.pop("where")) if "where" in asked else ()
+        fields = [name for name in _FIELDS if name in asked]
+        where += tuple([_field_test(name, asked.pop(name)) for name in fields])
     if known_at is not None and current is False:
         raise SchemaError(
             "what was known at a time was current then",
@@ -296,6 +341,14 @@ def conditions(given: Mapping[str, Any], clock: Callable[[], int] = times.now) -
         tested=tested,
         ages=ages,
     )
+
+
+def _field_test(name: str, value: object) -> ValueTest:
+    if FILTERS[name].kind == "bool":
+        if not isinstance(value, bool):
+            raise _wrong(name, "True or False", value)
+        return ValueTest((name,), "eq", value)
+    return ValueTest((name,), "eq", _nfc(_text(name, value)))
 
 
 def _flag(given: Mapping[str, Any], name: str, default: bool) -> bool:

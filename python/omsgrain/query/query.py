@@ -14,8 +14,10 @@ from omsgrain.grain import Grain, stored_grains
 from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
 from omsgrain.query.times import now
+from omsgrain.query.value_range import with_values
 from omsgrain.query.walk import (
     ALL,
+    INDEX_IT,
     TOGETHER,
     Opened,
     Walk,
@@ -24,6 +26,7 @@ from omsgrain.query.walk import (
     living,
 )
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
+from omsgrain.storage.indexed_paths import paths_of
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
 """Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
@@ -287,19 +290,27 @@ def _answer(terms: Reader, asked: Conditions, options: _Options) -> Page:
 
 def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Conditions]:
     """Choose the grains to look among, and the conditions with the lists that these have."""
-    if is_opened(terms):
-        sealed = asked.sealed and terms.has_sealed()
-        if sealed:
-            terms, asked = _among_sealed(terms, asked, scan)
-        else:
+    paths = paths_of(terms) if asked.where else ()
+    if is_opened(terms) and asked.sealed and terms.has_sealed():
+        if paths:
+            blind = [path for path in paths if path.blind]
+            asked = with_values(asked, blind, ranges=False)
+        terms, asked = _among_sealed(terms, asked, scan)
+    else:
+        if is_opened(terms):
             terms = terms.inner
+        if paths:
+            asked = with_values(asked, paths, ranges=True)
     if asked.scans and not scan:
+        values = asked.tested_values
         raise UnsupportedError(
             "no index answers this: every grain would be read",
-            expected="a filter that has an index, bounds in time, or scan=True",
+            field=f"/{values[0]}" if values else None,
+            expected="a filter that has an index, bounds in time, or scan=True"
+            + (INDEX_IT if values else ""),
             found=", ".join(asked.tested),
         )
-    if asked.where and not scan:
+    if asked.where and not (scan or asked.indexed):
         asked = asked._replace(most=MOST_READ)
     return terms, asked
 

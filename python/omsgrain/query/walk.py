@@ -16,13 +16,16 @@ import unicodedata
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
+from math import isqrt
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats.source import KEY, NAMESPACES, STATE, is_beside
 from omsgrain.grain import Grain
-from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term
+from omsgrain.query.filters import FOREVER, LONG_NAMESPACE, Conditions, Term, ValueRange
+from omsgrain.query.value_range import GATHERED
+from omsgrain.query.value_range import places as value_places
 from omsgrain.query.where import passes
 from omsgrain.search.words import words_of
 from omsgrain.storage.base import Reader, Which, misplaced
@@ -163,6 +166,9 @@ _BESIDE = {name: Term(("namespace",), _core.term("namespace", name)) for name in
 _ALL_BESIDE = list(_BESIDE.values())
 TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
+_PATIENCE = 4_096  # grains that are tested before a range is walked after all
+_FEW, _SHARE = 1_024, 32  # places of a range that are worth sorting, see `_choose_range`
+INDEX_IT = ", or an index of the path (store.paths.add)"
 _COUNTED = 16  # lists whose grains are counted at a time
 
 
@@ -209,6 +215,8 @@ class Walk:
         "_newest",
         "_others",
         "_plain",
+        "_range",
+        "_ranged",
         "_reads",
         "_terms",
         "_unsure",
@@ -230,6 +238,12 @@ class Walk:
         self._which = asked.which
         self._beside = lists_beside(asked)
         walked, self._keys, others = self._choose()
+        self._range = self._ranged = None
+        if asked.between:
+            self._range, self._ranged = self._choose_range()
+            if self._ranged is not None:
+                others = [term for term in asked.terms if not term.prefix]
+                walked, self._keys = Term((self._ranged.name,), b""), ()
         self._walked_term, self._others = walked, others
         # the filters that no index answers, tested on each grain that is left
         self.tested = asked.tested
@@ -255,6 +269,9 @@ class Walk:
 
     @property
     def estimate(self) -> int:
+        if self._ranged is not None:
+            first, last = self._ranged.first, self._ranged.last
+            return self._terms.count_between(first, last, self._which, GATHERED)
         return sum(self._terms.term_counts([(key, self._which) for key in self._keys]))
 
     def places(self, start: bytes | None) -> Iterator[bytes]:
@@ -399,6 +416,26 @@ class Walk:
                     return term, keys, others
         return others[0], (others[0].key,), others[1:]
 
+    def _choose_range(self) -> tuple[ValueRange | None, ValueRange | None]:
+        """Find the shortest range, and the same again if it is to be walked.
+
+        To sort the places of a range costs as much as it has. To walk the list and test each
+        grain costs as much as it takes to fill a page, on the average. Few of the grains of a
+        long list pass where a range has far fewer than they are.
+        """
+        terms, asked, which = self._terms, self._asked, self._which
+        if asked.terms:
+            length = sum(terms.term_counts([(key, which) for key in self._keys]))
+        else:
+            length = terms.count()
+        most = min(length, _FEW + _SHARE * isqrt(length), GATHERED)
+        counts = [
+            (terms.count_between(one.first, one.last, which, most + 1), n)
+            for n, one in enumerate(asked.between)
+        ]
+        count, n = min(counts)
+        return asked.between[n], asked.between[n] if count <= most else None
+
     def _spread(self, term: Term, most: int | None) -> list[bytes] | None:
         """Find the keys with a prefix; None as soon as they have more grains than ``most``."""
         found = (key for one in term.starts for key in self._terms.keys(one, self._which))
@@ -414,6 +451,27 @@ class Walk:
 
     def _walked(self, start: bytes | None) -> Iterator[bytes]:
         """Walk the list, or several as if they were one."""
+        if self._ranged is not None:
+            return value_places(self._terms, self._ranged, start, self._newest, self._which)
+        if self._range is not None:
+            return self._then_range(self._range, start)
+        return self._listed(start)
+
+    def _then_range(self, found: ValueRange, start: bytes | None) -> Iterator[bytes]:
+        """Walk the list, and the range from where the list has proved to have few that pass."""
+        last, n = start, 0
+        for last in islice(self._listed(start), _PATIENCE):
+            n += 1
+            yield last
+        if n < _PATIENCE:
+            return
+        has, which = self._terms.has_term, self._which
+        keys = self._keys if self._asked.terms else ()
+        for place in value_places(self._terms, found, last, self._newest, which):
+            if not keys or any(has(key, place, which) for key in keys):
+                yield place
+
+    def _listed(self, start: bytes | None) -> Iterator[bytes]:
         terms, keys, newest, which = self._terms, self._keys, self._newest, self._which
         if len(keys) == 1:
             return terms.places(keys[0], start, newest, which)
@@ -443,7 +501,7 @@ def too_many(most: int) -> UnsupportedError:
     return UnsupportedError(
         "no index answers this: too many grains would be read",
         field="/where",
-        expected="another filter, bounds in time, or scan=True",
+        expected="another filter, bounds in time, or scan=True" + INDEX_IT,
         found=f"more than {most:,} grains",
     )
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tests of values inside ``object`` and ``context``: the filter ``where``.
+"""Tests of the values of fields, and of values inside ``object`` and ``context``: ``where``.
 
-    {"object.celsius": {"gt": 2.5, "lte": 9}, "context.room": "lab"}
+    {"object.celsius": {"gt": 2.5, "lte": 9}, "context.room": "lab", "observer_id": "lidar-3"}
 
-A path names a field and then keys of maps, with dots between them; a backslash before a dot makes
-it part of a key. A value asks for equality; a map has operators. Numbers compare with numbers,
-texts with texts by code point, and nothing else has an order. A missing value passes ``ne`` only.
+A path names a field and then, inside ``object`` and ``context``, keys of maps, with dots between
+them; a backslash before a dot makes it part of a key. A value asks for equality; a map has
+operators. Numbers compare with numbers, texts with texts by code point, and nothing else has an
+order. A missing value passes ``ne`` only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
+from omsgrain import registry
 from omsgrain.errors import RangeError, SchemaError
 
 Scalar: TypeAlias = str | int | float | bool
@@ -25,7 +27,7 @@ ValueTests: TypeAlias = Mapping[str, Scalar | Mapping[str, Scalar]]
 """Path -> the value that must be there, or operators with their values."""
 
 FIELDS: Final = ("object", "context")
-"""The fields that a path begins with."""
+"""The fields that a path can go into."""
 MOST_TESTS: Final = 16
 MOST_KEYS: Final = 16
 """Keys of a path."""
@@ -78,12 +80,20 @@ def path_of(text: object) -> tuple[str, ...]:
     if not isinstance(text, str) or len(text) > _LONGEST:
         raise _wrong("not a path", expected=_FORM)
     keys = _KEY.findall(text)
-    if ".".join(keys) != text or not 0 < len(keys) <= MOST_KEYS or keys[0] not in FIELDS:
+    if ".".join(keys) != text or not 0 < len(keys) <= MOST_KEYS:
+        keys = [""]
+    if keys[0] not in FIELDS and (len(keys) > 1 or not _is_field(keys[0])):
         raise _wrong(
             "not a path",
-            expected=f"{' or '.join(FIELDS)}, then up to {MOST_KEYS - 1} keys, with dots between",
+            expected=f"the name of a field; after {' or '.join(FIELDS)} up to {MOST_KEYS - 1} "
+            "keys, with dots between",
         )
     return tuple([_nfc(re.sub(r"\\(.)", r"\1", key, flags=re.DOTALL)) for key in keys])
+
+
+def _is_field(name: str) -> bool:
+    known = registry.FIELDS, *(profile.fields for profile in registry.PROFILES)
+    return any(one.name == name and not one.index_layer for fields in known for one in fields)
 
 
 def path_text(*keys: str) -> str:

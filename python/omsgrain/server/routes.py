@@ -73,6 +73,7 @@ _KINDS: Final[dict[FilterKind, dict[str, Any]]] = {
     "status": {"choices": get_args(Verification)},
     "fraction": {"kind": "number", "low": 0, "high": 1},
     "flag": {"kind": "boolean", "default": False},
+    "bool": {"kind": "boolean"},
     "where": {"kind": "json"},
 }
 """Kind of a filter -> the kind of its parameter, if it is not text."""

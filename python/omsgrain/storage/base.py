@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
+from heapq import nlargest, nsmallest
 from itertools import islice
 from pathlib import Path
 from typing import (
@@ -323,6 +324,19 @@ class Reader(Protocol):
         """Iterate over the distinct terms of grains whose keys have a prefix, sorted."""
         ...
 
+    def places_between(
+        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
+    ) -> list[bytes]:
+        """Return the next places under all terms from one to another, in order.
+
+        All are read each time. A place must be under one of the terms at most.
+        """
+        ...
+
+    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
+        """Return how many places are under all terms from one to another, at most ``most``."""
+        ...
+
     def is_past(self, seq: int) -> bool:
         """Return whether a grain was superseded, retracted or restricted."""
         row = self.row(STATES, SEQUENCE.pack(seq))
@@ -454,6 +468,19 @@ class Writer(Reader, Protocol):
         """
         ...
 
+    def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
+        """Set the record of the indexed paths, in a commit of its own.
+
+        Args:
+            record: the record; None if there are no paths.
+            later: whether it changes the index rows of grains to come.
+        """
+        ...
+
+    def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
+        """Write or drop the index rows of one path for the grains in ``(first, last]``."""
+        ...
+
     def remove(self, seq: int) -> None:
         """Remove a grain and all rows about it, except its events and reviews.
 
@@ -506,7 +533,13 @@ class Storage(Protocol):
         """Open a snapshot. Do not write while you hold one: the writer may have to wait for it."""
         ...
 
-    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
+    def write(
+        self,
+        work: Callable[[Writer], T],
+        *,
+        expecting: Sequence[bytes] = (),
+        alone: bool = False,
+    ) -> T:
         """Run ``work`` in a write transaction, and return its result durably.
 
         An exception in ``work`` rolls back the transaction. ``work`` may run again over the same
@@ -515,6 +548,7 @@ class Storage(Protocol):
         Args:
             work: the function to run.
             expecting: addresses that it will look up; a store on a server fetches them in advance.
+            alone: share the commit with no other work.
 
         Raises:
             StoreError: the store is read-only, full or damaged. Nothing was written.
@@ -610,6 +644,15 @@ def dropped(writer: Writer, table: Table, prefix: bytes, most: int) -> int:
     for key, _ in rows:
         writer.set_row(table, key, None)
     return len(rows)
+
+
+def next_places(
+    walk: Iterator[bytes], after: bytes | None, newest: bool, most: int
+) -> list[bytes]:
+    """Return the next places of a walk that is in any order."""
+    if after is not None:
+        walk = (place for place in walk if (place < after if newest else place > after))
+    return nlargest(most, walk) if newest else nsmallest(most, walk)
 
 
 def stored(blob: bytes) -> Grain:

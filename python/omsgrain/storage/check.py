@@ -427,7 +427,7 @@ class BlobCheck(Pass):
         self._addressed = 0
 
     def problems(self) -> Iterator[CheckProblem]:
-        head, wanted, after = self.reader.head, _core.RowSums(), 0
+        head, wanted, after = self.reader.head, _core.RowSums(self.reader.indexed_paths()), 0
         while page := self.reader.hashed_page(after):
             yield from self.of_blobs(page)
             good = [one for one in page if one[2] is not None and one[0] <= head.watermark]
@@ -451,7 +451,8 @@ class BlobCheck(Pass):
     def _looked_up(self) -> Iterator[CheckProblem]:
         """Look up every row of the index, to find those that are wrong."""
         watermark, self.rows = self.reader.head.watermark, 0
-        run, before, after = Memtable(0), 0, 0
+        paths = self.reader.indexed_paths()
+        run, before, after = Memtable(0, paths=paths), 0, 0
         while page := self.reader.hashed_page(after):
             after = page[-1][0]
             good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
@@ -459,7 +460,7 @@ class BlobCheck(Pass):
             run.add_rows([one for one in good if one[0] <= watermark])
             if run.tail.rows() > 8 * RUN:
                 yield from self._terms(run, before + 1, after)
-                run, before = Memtable(0), after
+                run, before = Memtable(0, paths=paths), after
         yield from self._terms(run, before + 1, after)
 
     def _addresses(self, good: list[tuple[int, bytes, bytes]]) -> Iterator[CheckProblem]:

@@ -263,6 +263,15 @@ class DecryptingReader(Reader):
         """Iterate over the terms of the plain grains."""
         return self.inner.keys(prefix, which)
 
+    def places_between(
+        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
+    ) -> list[bytes]:
+        """Return the places of the plain grains only."""
+        return self.inner.places_between(first, last, after, newest, which, most)
+
+    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
+        return self.inner.count_between(first, last, which, most)
+
     def term_count(self, key: bytes, which: Which = "all") -> int:
         """Return how many grains have a term; for encrypted ones it is an estimate."""
         return self.inner.term_count(key, which) + self._count(key)
@@ -391,6 +400,12 @@ class EncryptingWriter(DecryptingReader):
     def next_number(self) -> int:
         return self.inner.next_number()
 
+    def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
+        self.inner.set_paths(record, later=later)
+
+    def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
+        self.inner.change_values(path, first, last, add=add)
+
     def set_past(self, seq: int, past: bool) -> None:
         self.inner.set_past(seq, past)
 
@@ -434,12 +449,18 @@ class EncryptedStorage:
         with self.inner.read() as reader:
             yield DecryptingReader(reader, self.ring)
 
-    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
+    def write(
+        self,
+        work: Callable[[Writer], T],
+        *,
+        expecting: Sequence[bytes] = (),
+        alone: bool = False,
+    ) -> T:
         def run(writer: Writer) -> T:
             self.ring.refresh()  # here, because the transaction may have waited long
             return work(EncryptingWriter(writer, self.ring))
 
-        return self.inner.write(run, expecting=expecting)
+        return self.inner.write(run, expecting=expecting, alone=alone)
 
     def on_write(self, call: Callable[[], None]) -> None:
         self.inner.on_write(call)

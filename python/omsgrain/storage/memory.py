@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
+from omsgrain import _core
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage.base import (
     PAGE_BYTES,
@@ -28,9 +29,11 @@ from omsgrain.storage.base import (
     Which,
     Writer,
     dropped,
+    next_places,
     pages,
     see_open,
 )
+from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
@@ -38,7 +41,9 @@ from omsgrain.storage.tables import (
     BLOBS,
     EVENT,
     EVENTS,
+    INDEXED_RECORD,
     LONGEST_KEY,
+    META,
     SEQUENCE,
     TABLES,
     Kind,
@@ -176,7 +181,13 @@ class MemoryStorage:
             with self._lock:
                 self._snapshots[head.commit] -= 1
 
-    def write(self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = ()) -> T:
+    def write(
+        self,
+        work: Callable[[Writer], T],
+        *,
+        expecting: Sequence[bytes] = (),
+        alone: bool = False,
+    ) -> T:
         if self._writer == threading.get_ident():
             raise StoreError("this thread has a write transaction already")
         with self._exclusive():
@@ -191,6 +202,8 @@ class MemoryStorage:
                 self._writer = None
             with self._lock:
                 self._head = writer.head
+                if (META, INDEXED_RECORD) in writer.changed:
+                    self._memtable = Memtable(0, buckets=False, paths=writer.indexed_paths())
                 self._prune(writer.changed)
         if self._written is not None:
             self._written()
@@ -219,7 +232,7 @@ class MemoryStorage:
 
     def rebuild(self) -> RebuildReport:
         with self._exclusive():
-            self._memtable = Memtable(0, buckets=False)
+            self._memtable = Memtable(0, buckets=False, paths=self._memtable.paths)
             with self.read() as reader:
                 reader.term_count(b"")
                 return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
@@ -232,7 +245,7 @@ class MemoryStorage:
     def compact(self) -> CompactReport:
         """Drop the index rows of removed grains; all else of them is gone already."""
         with self._exclusive():
-            self._memtable = Memtable(0, buckets=False)
+            self._memtable = Memtable(0, buckets=False, paths=self._memtable.paths)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -313,9 +326,29 @@ class _MemoryReader(Reader):
                 yield place
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        for key, _ in groupby(merge(*(part.keys(prefix) for part, _, _ in self._parts()))):
+        last = prefix + b"\xff" * LONGEST_KEY
+        parts = [part.keys(prefix, last) for part, _, _ in self._parts()]
+        for key, _ in groupby(merge(*parts)):
             if next(self.places(key, None, True, which), None) is not None:
                 yield key
+
+    def places_between(
+        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
+    ) -> list[bytes]:
+        return next_places(self._between(first, last, which), after, newest, most)
+
+    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
+        return sum(1 for _ in islice(self._between(first, last, which), most))
+
+    def _between(self, first: bytes, last: bytes, which: Which) -> Iterator[bytes]:
+        for part, low, high in self._parts():
+            for place in part.between(first, last, low, high):
+                if self._is_seen(place, which):
+                    yield place
+
+    def indexed_paths(self) -> _core.IndexedPaths | None:
+        row = self.row(META, INDEXED_RECORD)
+        return None if row is None else rows_with(row)
 
     def _is_seen(self, place: bytes, which: Which) -> bool:
         seq = int.from_bytes(place[12:], "big")
@@ -346,7 +379,8 @@ class _MemoryWriter(_MemoryReader):
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
         super().__init__(tables, head, memtable)
         self._base = _MemoryReader(tables, head, memtable)
-        self._own = Memtable(head.last_seq, buckets=False)  # index rows that may be rolled back
+        # index rows that may be rolled back
+        self._own = Memtable(head.last_seq, buckets=False, paths=memtable.paths)
         self._commit += 1
         self.head = head._replace(commit=self._commit)
         self.changed: set[tuple[Table, bytes]] = set()
@@ -387,6 +421,12 @@ class _MemoryWriter(_MemoryReader):
     def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
         for key in keys:
             self.set_row(table, key, None)
+
+    def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
+        self.set_row(META, INDEXED_RECORD, record)
+
+    def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
+        """Do nothing: after this commit all rows are made again."""
 
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""

@@ -40,6 +40,7 @@
     head                u64 last sequence number ++ u64 bytes of all blobs ++ u64 grains ++
                         u64 watermark
     named               u64 last event that named-0 covers
+    indexed             the indexed paths (``indexed_paths.py``); absent if there are none
     sealed              1 byte: 1 once a grain was encrypted here, else 0
     position.NAME       u64 last change that the consumer NAME has processed
 
@@ -47,7 +48,7 @@ Blobs are written at once. Addresses and terms cover the grains up to the waterm
 written later in sorted runs (``memtable.py`` has the rest). Keys and places of terms come from
 ``rust/core/src/index_rows.rs``, which shows their layout. A grain that was superseded, retracted
 or restricted is past: its rows are in past-2, all others in terms-2. Both tables are a pure
-function of the blobs and of the bits in states-0.
+function of the blobs, of the bits in states-0, and of the indexed paths.
 
 The 8 bytes before a blob reveal damage. An address that is in no other table yet is computed from
 its blob. Without these bytes, a blob with a flipped byte would silently get another address.
@@ -69,16 +70,22 @@ from omsgrain.errors import IntegrityError
 
 FORMAT = 6
 """The format of this code. It rises when older readers cannot read the store correctly."""
+INDEXED_FORMAT = 7
+"""The format of a store with indexed paths. Code that knows only the one above would write no rows
+of them."""
 
 FORMAT_RECORD = b"omsgrain.format"
 FORMAT_VALUE = struct.Struct(">I")
 HEAD_RECORD = b"head"
+INDEXED_RECORD = b"indexed"
 HEAD = struct.Struct(">QQQQ")
 SEQUENCE = struct.Struct(">Q")
 COUNTER = struct.Struct(">QQ")
 EVENT = struct.Struct(">cQ32s")
 FINGERPRINTS: Final = b"f"
 """The kind of the keys of fingerprints."""
+VALUES: Final = b"z"
+"""The kind of the keys of values at indexed paths; no other kind is above it."""
 MARK = 8
 """Bytes of the address before a blob."""
 ADDRESS = 7

@@ -17,6 +17,7 @@ from omsgrain.storage.location import (
     location_of,
 )
 from omsgrain.store.context import Settings, TextFeed, context_of
+from omsgrain.store.paths import declare
 from omsgrain.store.store import GrainStore
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def open(
     resolver: Resolver | None = None,
     memory_limit: int | str | None = None,
     text_index: TextFeed = "idle",
+    indexed: Iterable[str] = (),
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -84,6 +86,8 @@ def open(
             ``idle``: in the background, once nothing was put for 2 s, if there is an index; the
             first search makes one. ``ingest``: in the background while grains are put, and
             ``close`` waits for the rest; the first put makes the index.
+        indexed: paths to index, such as ``observer_id`` or ``object.celsius``; the store keeps
+            them, and ``store.paths`` changes them. A new path in a large store takes a while.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -134,7 +138,14 @@ def open(
             "unknown text_index", field="/text_index", expected="idle or ingest", found=text_index
         )
     storage = location_of(path).open(readonly=readonly, durable=durable, budget=budget)
-    return GrainStore(storage, settings)
+    store = GrainStore(storage, settings)
+    if indexed:
+        try:
+            declare(context_of(store), indexed)
+        except BaseException:
+            store.close()
+            raise
+    return store
 
 
 def restore(

@@ -3,10 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.batch import ItemError, OnError, VerifyReport, stops
@@ -31,6 +32,10 @@ from omsgrain.storage.tables import (
     event_of,
 )
 from omsgrain.store.context import Context, StorePart, absent
+
+if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
+    from omsgrain.query.query import Order, Page
 
 _NOTHING = b""
 _BATCHES = 16  # of removed grains, each up to thousands
@@ -136,6 +141,43 @@ def _removals(context: Context, after: int) -> Iterator[Change]:
             yield Change(after, "remove", "", tuple(ranges))
         if len(page) < _BATCHES:
             return
+
+
+def query(
+    context: Context,
+    ask: Callable[..., Page],
+    filters: Filters,
+    order: Order,
+    limit: int,
+    cursor: str | None,
+    count: bool,
+    explain: bool,
+    scan: bool,
+) -> Page:
+    """Answer a query by the core if one list of the index has all of it; else on a snapshot."""
+    from omsgrain.query import query as queries
+    from omsgrain.query.filters import conditions
+
+    asked = conditions(filters, context.settings.clock)
+    if cursor is None and not (count or explain or context.is_overdue()):
+        page = queries.first_page(context.page, asked, order, limit, ask)
+        if page is not None:
+            return page
+    with context.storage.read() as reader:
+        page = queries.run(
+            reader,
+            asked,
+            order=order,
+            limit=limit,
+            cursor=cursor,
+            count=count,
+            explain=explain,
+            scan=scan,
+            ask=ask,
+            clock=context.settings.clock,
+        )
+    context.count_reads([hit.address for hit in page.results])
+    return page
 
 
 def verify(context: Context, errors: OnError) -> VerifyReport:

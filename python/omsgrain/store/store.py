@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from omsgrain.store.maintenance import Maintenance
     from omsgrain.store.mg_files import ImportReport
     from omsgrain.store.parquet import Parquet
+    from omsgrain.store.paths import Paths
     from omsgrain.store.privacy.privacy import Privacy
     from omsgrain.store.read import Consumers
     from omsgrain.store.reviews import Reviews
@@ -57,6 +58,7 @@ class GrainStore(StorePart):
     graph: Lazy[GrainGraph] = Lazy("graph", "GrainGraph", "Versions, sources, threads, goals.")
     holds: Lazy[Holds] = Lazy("holds", "Holds", "Legal holds on grains.")
     maintenance: Lazy[Maintenance] = Lazy("maintenance", "Maintenance", "Check, compact, back up.")
+    paths: Lazy[Paths] = Lazy("paths", "Paths", "Paths whose values have an index.")
     parquet: Lazy[Parquet] = Lazy("parquet", "Parquet", "Export and import Parquet files.")
     privacy: Lazy[Privacy] = Lazy("privacy.privacy", "Privacy", "Report, restrict, erase people.")
     reviews: Lazy[Reviews] = Lazy("reviews", "Reviews", "Changes that await a review.")
@@ -338,9 +340,6 @@ class GrainStore(StorePart):
             RangeError: the limit or the confidence is out of range.
             UnsupportedError: no index answers the query, or none for encrypted grains.
         """
-        from omsgrain.query import query as queries
-        from omsgrain.query.filters import conditions
-
         ask = partial(
             self.query,
             order=order,
@@ -350,26 +349,7 @@ class GrainStore(StorePart):
             scan=scan,
             **filters,
         )
-        context, asked = self._context, conditions(filters, self._context.settings.clock)
-        if cursor is None and not (count or explain or context.is_overdue()):
-            page = queries.first_page(context.page, asked, order, limit, ask)
-            if page is not None:
-                return page
-        with context.storage.read() as reader:
-            page = queries.run(
-                reader,
-                asked,
-                order=order,
-                limit=limit,
-                cursor=cursor,
-                count=count,
-                explain=explain,
-                scan=scan,
-                ask=ask,
-                clock=context.settings.clock,
-            )
-        context.count_reads([hit.address for hit in page.results])
-        return page
+        return read.query(self._context, ask, filters, order, limit, cursor, count, explain, scan)
 
     def iter_query(self, *, scan: bool = False, **filters: Unpack[Filters]) -> Iterator[Grain]:
         """Iterate over all grains that match all filters, newest first.

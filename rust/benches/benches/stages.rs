@@ -10,6 +10,7 @@ use omsgrain_core::codec::cbor::Cbor;
 use omsgrain_core::codec::{EXTENDED, Encoding, Wire as _};
 use omsgrain_core::encode::{Options, encode, encode_into};
 use omsgrain_core::fields::gather;
+use omsgrain_core::indexed_paths::IndexedPaths;
 use omsgrain_core::memtable::Memtable;
 use omsgrain_core::shape_cache::ShapeCache;
 use omsgrain_core::signature::{Verdict, prove};
@@ -117,8 +118,8 @@ fn reading(c: &mut Criterion) {
     c.bench_function("verify, shape cache", |b| b.iter(|| decode::verify(black_box(&blob)).unwrap()));
     c.bench_function("fingerprint", |b| b.iter(|| fingerprint::fingerprint(black_box(&blob)).unwrap()));
     c.bench_function("index rows", |b| {
-        let mut bytes = 0;
-        b.iter(|| index_rows::rows(black_box(&blob), &digest, 7, |key| bytes += key.len()).unwrap());
+        let (mut bytes, paths) = (0, IndexedPaths::default());
+        b.iter(|| index_rows::rows(black_box(&blob), &digest, 7, &paths, |key| bytes += key.len()).unwrap());
     });
     let envelope = envelope(&blob);
     assert_eq!(prove(&envelope), Verdict::Fails);

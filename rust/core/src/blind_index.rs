@@ -20,6 +20,7 @@ use crate::batch::on_all_cores;
 use crate::header::{ENCRYPTED, Header};
 use crate::hmac::{Hmac, under_each};
 use crate::index_rows::{Key, VALUE, rows};
+use crate::indexed_paths::IndexedPaths;
 use crate::sha256_lanes::{BLOCK, LANES};
 use crate::{Code, Error, Result, extent};
 
@@ -64,7 +65,7 @@ pub struct Blind {
 ///
 /// # Errors `ERR_KEY` for a key of another length, or a grain that is already sealed;
 /// `ERR_CORRUPT` for a damaged one.
-pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
+pub fn blind(grains: &[PlainGrain<'_>], paths: &IndexedPaths) -> Result<Vec<Blind>> {
     // A batch has many grains of few users.
     let mut numbers = HashMap::new();
     let mut states = Vec::new();
@@ -83,16 +84,16 @@ pub fn blind(grains: &[PlainGrain<'_>]) -> Result<Vec<Blind>> {
     }
     let hashed: usize =
         grains.iter().map(|grain| grain.blob.len() + BLOCK * (grain.words.len() / 4 + 2 * TERMS)).sum();
-    let one = |i: usize| of_grain(&grains[i], &states[whose[i]].0, &states[whose[i]].1);
+    let one = |i: usize| of_grain(&grains[i], paths, &states[whose[i]].0, &states[whose[i]].1);
     on_all_cores(hashed, grains.len(), one).into_iter().collect()
 }
 
-fn of_grain(grain: &PlainGrain<'_>, hmac: &Hmac, address: &Hmac) -> Result<Blind> {
+fn of_grain(grain: &PlainGrain<'_>, paths: &IndexedPaths, hmac: &Hmac, address: &Hmac) -> Result<Blind> {
     if Header::read(extent::inner(grain.blob)?)?.has(ENCRYPTED) {
         return Err(Error::new(Code::Key, "the grain is encrypted, and there is no key to decrypt it").at(1));
     }
     let mut terms: Vec<Key> = Vec::with_capacity(2 * TERMS);
-    let place = rows(grain.blob, &[0; 32], 0, |term| terms.push(term))?;
+    let place = rows(grain.blob, &[0; 32], 0, paths, |term| terms.push(term))?;
     let words = grain.words.split(' ').filter(|word| !word.is_empty());
     terms.extend(words.map(|word| [WORD].iter().chain(word.as_bytes()).copied().collect()));
     terms.sort_unstable();
@@ -198,10 +199,13 @@ mod tests {
             address_key: &keys[i % 3 % 2],
         };
         let grains: Vec<_> = blobs.iter().map(|b| &b[..]).enumerate().map(grain).collect();
-        for (i, found) in blind(&grains).unwrap().into_iter().enumerate() {
+        for (i, found) in blind(&grains, &IndexedPaths::default()).unwrap().into_iter().enumerate() {
             let key = &keys[i % 2];
             let mut expected = vec![plain_hmac(key, b"wone")];
-            rows(&blobs[i], &[0; 32], 0, |term| expected.push(plain_hmac(key, &term))).unwrap();
+            rows(&blobs[i], &[0; 32], 0, &IndexedPaths::default(), |term| {
+                expected.push(plain_hmac(key, &term))
+            })
+            .unwrap();
             expected.sort_unstable();
             let address = plain_hmac(&keys[i % 3 % 2], &blobs[i][..32]);
             assert_eq!(found, Blind { tokens: expected, address, created_at: 1000 * i as u64 });
@@ -243,9 +247,11 @@ mod tests {
 
     #[test]
     fn what_has_no_tokens() {
-        let (good, key) = (blob(1), [1; KEY]);
+        let (good, key, paths) = (blob(1), [1; KEY], IndexedPaths::default());
         let under = |blob: &[u8], key: &[u8], address_key: &[u8]| {
-            blind(&[PlainGrain { blob, digest: &[], words: "", key, address_key }]).unwrap_err().kind()
+            blind(&[PlainGrain { blob, digest: &[], words: "", key, address_key }], &paths)
+                .unwrap_err()
+                .kind()
         };
         let code = |blob: &[u8], key: &[u8]| under(blob, key, &[1; KEY]);
         assert_eq!(code(&good, &key[1..]), Code::Key);

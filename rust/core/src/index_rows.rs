@@ -22,6 +22,7 @@ use crate::codec::msgpack::Msgpack;
 use crate::codec::{EXTENDED, Limits};
 use crate::fingerprint::Fingerprint;
 use crate::header::{ENCRYPTED, Header, LEN};
+use crate::indexed_paths::IndexedPaths;
 use crate::registry::id;
 use crate::value::{Node, Value, View};
 use crate::{Code, Error, Result, codec, decode, extent, fingerprint, json, registry, text};
@@ -73,6 +74,8 @@ pub enum Kind {
     Link = b'l',
     /// The id of a record in a document of another format; the hash of its text.
     Origin = b'x',
+    /// A value at an indexed path; the highest byte, so that these rows are the last ones.
+    Value = b'z',
 }
 
 /// The kinds whose term is one string field.
@@ -227,14 +230,21 @@ pub fn place(created_at: i64, digest: &Digest, sequence: u32) -> Place {
     out
 }
 
-/// Calls `row` with every key of a grain, each once, and returns its place.
+/// Calls `row` with every key of a grain, each once, and returns its place. The values at indexed
+/// paths have keys too.
 ///
 /// The blob was verified when it was stored. An envelope counts as its inner blob. A sealed grain
 /// has only the rows of its header.
 ///
 /// # Errors
 /// `ERR_CORRUPT` if the stored bytes are damaged.
-pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key)) -> Result<Place> {
+pub fn rows(
+    blob: &[u8],
+    digest: &Digest,
+    sequence: u32,
+    paths: &IndexedPaths,
+    mut row: impl FnMut(Key),
+) -> Result<Place> {
     let blob = extent::inner(blob)?;
     let header = Header::read(blob)?;
     if header.has(ENCRYPTED) {
@@ -284,6 +294,7 @@ pub fn rows(blob: &[u8], digest: &Digest, sequence: u32, mut row: impl FnMut(Key
         row(pair(subject, relation));
     }
     each_once(links, |address| row(Kind::Link.of_str(address)));
+    paths.rows(header.type_byte, &entries, sequence, &mut row);
     Ok(place(created_at, digest, sequence))
 }
 

@@ -91,6 +91,9 @@ mod hmac;
 pub mod index_rows;
 #[cfg(feature = "binding")]
 #[doc(hidden)]
+pub mod indexed_paths;
+#[cfg(feature = "binding")]
+#[doc(hidden)]
 pub mod json;
 #[cfg(feature = "binding")]
 #[doc(hidden)]

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use crate::address::Digest;
 use crate::batch::on_all_cores;
 use crate::index_rows::{Key, Place, bucket, rows};
+use crate::indexed_paths::IndexedPaths;
 use crate::{Code, Error, Result};
 
 /// Rows by key. Keys are sorted at the first walk, and the places of a key at its first look-up.
@@ -81,13 +82,13 @@ pub struct Made(Vec<(Vec<Key>, Place)>);
 ///
 /// # Errors
 /// `ERR_RANGE` for a number beyond 32 bits.
-pub fn make(grains: &[(u64, &Digest, &[u8])]) -> Result<Made> {
+pub fn make(grains: &[(u64, &Digest, &[u8])], paths: &IndexedPaths) -> Result<Made> {
     let size = grains.iter().map(|(_, _, blob)| blob.len()).sum();
     in_range(grains.last().map_or(0, |(sequence, ..)| *sequence))?;
     let made = on_all_cores(size, grains.len(), |i| {
         let (sequence, digest, blob) = grains[i];
         let mut keys = Vec::with_capacity(12);
-        rows(blob, digest, sequence as u32, |key| keys.push(key)).map(|place| (keys, place))
+        rows(blob, digest, sequence as u32, paths, |key| keys.push(key)).map(|place| (keys, place))
     });
     Ok(Made(made.into_iter().flatten().collect()))
 }
@@ -139,12 +140,12 @@ impl Memtable {
         Memtable { buckets: true, ..Memtable::default() }
     }
 
-    /// Makes rows and adds them.
+    /// Makes rows and adds them, without indexed paths.
     ///
     /// # Errors
     /// Those of [`make`]; then nothing is added.
     pub fn add(&mut self, grains: &[(u64, &Digest, &[u8])]) -> Result<()> {
-        self.take(&make(grains)?);
+        self.take(&make(grains, &IndexedPaths::default())?);
         Ok(())
     }
 

@@ -22,6 +22,7 @@ use crate::address::Digest;
 use crate::addresses;
 use crate::batch::on_all_cores;
 use crate::index_rows::{Key, bucket, rows};
+use crate::indexed_paths::IndexedPaths;
 use crate::memtable::in_range;
 
 const HEADER: usize = 16;
@@ -113,14 +114,14 @@ impl Expected {
     ///
     /// # Errors
     /// `ERR_RANGE` for a number beyond 32 bits.
-    pub fn add(&mut self, grains: &[(u64, &Digest, &[u8], bool)]) -> Result<()> {
+    pub fn add(&mut self, grains: &[(u64, &Digest, &[u8], bool)], paths: &IndexedPaths) -> Result<()> {
         in_range(grains.iter().map(|(sequence, ..)| *sequence).max().unwrap_or_default())?;
         let size = grains.iter().map(|(_, _, blob, _)| blob.len()).sum();
         let sums = on_all_cores(size, grains.len(), |i| {
             let (sequence, digest, blob, _) = grains[i];
             let mut keys: Vec<Key> = Vec::with_capacity(12);
             let mut sum = Sum::default();
-            if let Ok(place) = rows(blob, digest, sequence as u32, |key| keys.push(key)) {
+            if let Ok(place) = rows(blob, digest, sequence as u32, paths, |key| keys.push(key)) {
                 for key in &keys {
                     match bucket(key, &place) {
                         Some((key, place)) => sum.add(&key, &place),

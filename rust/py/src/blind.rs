@@ -15,6 +15,7 @@ use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::error::raise;
 use crate::index::Row;
+use crate::indexed_paths::{IndexedPaths, given};
 
 /// Bytes of Python, one after the other.
 type Parts<'py> = Vec<Bound<'py, PyBytes>>;
@@ -102,13 +103,15 @@ impl BlindEntry {
 
 /// The entry of each plain grain. Of a grain are passed: its words, separated by spaces, which may
 /// repeat; whether it is kept; its address. Of its user: the key's number, and the keys of terms
-/// and addresses.
+/// and addresses. Values at indexed paths are terms too.
 #[pyfunction]
+#[pyo3(signature = (plain, found, keys, paths = None))]
 pub fn blind<'py>(
     py: Python<'py>,
     plain: Parts<'py>,
     found: Vec<(Bound<'py, PyString>, bool, Bound<'py, PyBytes>)>,
     keys: Vec<(Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>)>,
+    paths: Option<&IndexedPaths>,
 ) -> PyResult<Vec<BlindEntry>> {
     if found.len() != plain.len() || keys.len() != plain.len() {
         return Err(PyValueError::new_err("pass words and keys for each grain"));
@@ -120,7 +123,8 @@ pub fn blind<'py>(
         let (key, address_key) = (key.as_bytes(), address_key.as_bytes());
         grains.push(PlainGrain { blob, digest, words, key, address_key });
     }
-    let made = py.detach(|| core::blind(&grains)).map_err(|e| raise(py, &e))?;
+    let paths = given(paths);
+    let made = py.detach(|| core::blind(&grains, &paths)).map_err(|e| raise(py, &e))?;
     let entries = made.into_iter().zip(numbers).zip(found);
     Ok(entries
         .map(|((blind, number), (_, kept, digest))| BlindEntry {

@@ -13,6 +13,7 @@ mod fast_check;
 mod field_map;
 mod functions;
 mod index;
+mod indexed_paths;
 mod json;
 mod like;
 mod matrix;
@@ -61,6 +62,8 @@ mod _core {
     };
     #[pymodule_export]
     use crate::index::{all_placed, blob_rows, blobs_at, stored_blobs};
+    #[pymodule_export]
+    use crate::indexed_paths::{IndexedPaths, value_keys};
     #[pymodule_export]
     use crate::json::{canonical_json, json_member, json_members, json_values, parse_json, spell_json};
     #[pymodule_export]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use omsgrain_core::address::Digest;
 use omsgrain_core::index_rows::{self, Key, Kind, Place};
+use omsgrain_core::indexed_paths::IndexedPaths as Paths;
 use omsgrain_core::memtable::{self, Made, Memtable as Core, Only, Part};
 use omsgrain_core::{Code, Error, Node as _, check};
 use pyo3::prelude::*;
@@ -14,6 +15,7 @@ use pyo3::types::{PyBytes, PyList};
 use crate::convert::Object;
 use crate::error::raise;
 use crate::index::Rows;
+use crate::indexed_paths::{IndexedPaths, given};
 
 /// The key of a term: its kind by the name of a query's filter, and its value.
 #[pyfunction]
@@ -69,7 +71,7 @@ pub fn millis(py: Python<'_>, value: Bound<'_, PyAny>) -> PyResult<i64> {
 ///
 /// A background thread adds the grains of `later`; a method that needs them waits for it.
 #[pyclass(frozen, module = "omsgrain._core")]
-pub struct Tail(Arc<Shared>);
+pub struct Tail(Arc<Shared>, Arc<Paths>);
 
 #[derive(Default)]
 struct Shared {
@@ -94,16 +96,19 @@ struct Grains {
     digests: Vec<Digest>,
     ends: Vec<usize>,
     bytes: Vec<u8>,
+    paths: Arc<Paths>,
     made: OnceLock<Result<Made, Error>>,
 }
 
 /// Starts making the rows of grains with rising sequence numbers.
 #[pyfunction]
+#[pyo3(signature = (sequences, blobs, digests, paths = None))]
 pub fn coming(
     py: Python<'_>,
     sequences: Vec<u64>,
     blobs: Vec<Bound<'_, PyBytes>>,
     digests: Vec<Bound<'_, PyBytes>>,
+    paths: Option<&IndexedPaths>,
 ) -> PyResult<Coming> {
     let size = blobs.iter().map(|blob| blob.as_bytes().len()).sum();
     let (mut bytes, mut ends) = (Vec::with_capacity(size), Vec::with_capacity(blobs.len()));
@@ -112,7 +117,8 @@ pub fn coming(
         ends.push(bytes.len());
     }
     let digests = digests.iter().map(|digest| whole(py, digest).copied()).collect::<PyResult<_>>()?;
-    let grains = Arc::new(Grains { sequences, digests, ends, bytes, made: OnceLock::new() });
+    let grains =
+        Arc::new(Grains { sequences, digests, ends, bytes, paths: given(paths), made: OnceLock::new() });
     let own = Arc::clone(&grains);
     beside(move || _ = own.made());
     Ok(Coming(grains))
@@ -125,12 +131,13 @@ fn beside(work: impl FnOnce() + Send + 'static) {
 
 #[pymethods]
 impl Tail {
-    /// With fingerprints in buckets, or each as a key of its own.
+    /// With fingerprints in buckets, or each as a key of its own; with rows of indexed paths.
     #[new]
-    #[pyo3(signature = (buckets = false))]
-    fn new(buckets: bool) -> Self {
+    #[pyo3(signature = (buckets = false, paths = None))]
+    fn new(buckets: bool, paths: Option<&IndexedPaths>) -> Self {
         let rows = if buckets { Core::with_buckets() } else { Core::default() };
-        Tail(Arc::new(Shared { state: Mutex::new(State { rows, ..State::default() }), ..Shared::default() }))
+        let state = Mutex::new(State { rows, ..State::default() });
+        Tail(Arc::new(Shared { state, ..Shared::default() }), given(paths))
     }
 
     /// Adds grains with rising sequence numbers.
@@ -148,7 +155,7 @@ impl Tail {
             .zip(&blobs)
             .map(|((sequence, digest), blob)| (sequence, digest, blob.as_bytes()))
             .collect();
-        py.detach(|| memtable::make(&grains).map(|made| self.0.lock().rows.take(&made)))
+        py.detach(|| memtable::make(&grains, &self.1).map(|made| self.0.lock().rows.take(&made)))
             .map_err(|e| raise(py, &e))
     }
 
@@ -289,7 +296,7 @@ impl Grains {
                 (*sequence, digest, blob)
             })
             .collect();
-        memtable::make(&grains)
+        memtable::make(&grains, &self.paths)
     }
 }
 

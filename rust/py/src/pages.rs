@@ -2,14 +2,16 @@
 //! A check of a store's file: its pages, and the rows of its index tables.
 
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use omsgrain_core::address::Digest;
+use omsgrain_core::indexed_paths::IndexedPaths as Paths;
 use omsgrain_core::pages::{self, Expected, Source, Sum};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice};
 
 use crate::error::raise;
+use crate::indexed_paths::{IndexedPaths, given};
 use crate::memtable::whole;
 
 /// The number of a table's rows, and their sum.
@@ -66,13 +68,14 @@ fn spelt<'py>(py: Python<'py>, sum: &Sum) -> Rows<'py> {
 
 /// The expected rows of the index tables of a store.
 #[pyclass(module = "omsgrain._core", frozen)]
-pub struct RowSums(Mutex<Expected>);
+pub struct RowSums(Mutex<Expected>, Arc<Paths>);
 
 #[pymethods]
 impl RowSums {
     #[new]
-    fn new() -> Self {
-        RowSums(Mutex::default())
+    #[pyo3(signature = (paths = None))]
+    fn new(paths: Option<&IndexedPaths>) -> Self {
+        RowSums(Mutex::default(), given(paths))
     }
 
     /// Adds grains with their sequence numbers; `past` has those of past grains.
@@ -91,7 +94,7 @@ impl RowSums {
             .zip(&blobs)
             .map(|((sequence, digest), blob)| (sequence, digest, blob.as_bytes(), past.contains(&sequence)))
             .collect();
-        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).add(&grains))
+        py.detach(|| self.0.lock().unwrap_or_else(PoisonError::into_inner).add(&grains, &self.1))
             .map_err(|e| raise(py, &e))
     }
 

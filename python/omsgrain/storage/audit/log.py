@@ -38,8 +38,8 @@ from omsgrain.storage.tables import AUDIT, META, NOTES
 
 Operation = Literal[
     "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
-    "export", "import", "key", "restore", "compact", "policy", "restrict", "vector", "sign",
-    "expire",
+    "export", "import", "key", "restore", "compact", "index", "policy", "restrict", "vector",
+    "sign", "expire",
 ]  # fmt: skip
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 STORING = frozenset(("put", "import", "restore"))

@@ -53,6 +53,7 @@ from omsgrain.storage.backup.parts import (
     rows_in,
 )
 from omsgrain.storage.base import Reader
+from omsgrain.storage.indexed_paths import index_again
 from omsgrain.storage.lmdb.data_file import DATA_FILE
 from omsgrain.storage.location import StoreUrl, is_url
 from omsgrain.storage.tables import AUDIT, BLOBS, FORMAT, SEQUENCE, Table
@@ -234,6 +235,7 @@ class BackupRepository:
             for table in TABLES_KEPT:
                 self._restore_table(target, table, backup)
             target.write(lambda writer: writer.advance(backup.last_seq))
+            index_again(target)
             found = target.stats()
         if (found.grains, found.blob_bytes, found.last_seq) != (
             backup.grains,

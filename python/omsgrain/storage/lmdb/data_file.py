@@ -37,6 +37,7 @@ from omsgrain.storage.tables import (
     FORMAT_VALUE,
     HEAD,
     HEAD_RECORD,
+    INDEXED_FORMAT,
     META,
     TABLES,
     Table,
@@ -539,10 +540,10 @@ def _format(env: Environment, txn: Transaction[bytes], path: Path) -> int | None
     if record is None or len(record) != FORMAT_VALUE.size or not any(record):
         raise StoreError(f"{str(path)!r} is not a store", found="an LMDB file of another program")
     (found,) = FORMAT_VALUE.unpack(record)
-    if found > FORMAT:
+    if found > INDEXED_FORMAT:
         raise StoreError(
             f"{str(path)!r} was written by a newer version of omsgrain",
-            expected=f"store format {FORMAT} or older",
+            expected=f"store format {INDEXED_FORMAT} or older",
             found=f"store format {found}",
         )
     return int(found)

@@ -348,7 +348,8 @@ class Environment:
             return
         head, memtable = writer.head, writer.memtable
         if head.watermark > memtable.watermark:
-            self.memtable = Memtable(head.watermark)  # the tables have what it had
+            # The tables have what it had.
+            self.memtable = Memtable(head.watermark, paths=writer.paths)
             return
         memtable.extend(batch.added, head.last_seq)
         if self.durable:

@@ -201,7 +201,8 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
     writer.drop_terms()
     damaged: list[int] = []
     grains = rows = readdressed = after = blob_bytes = 0
-    run = Memtable(0)
+    paths = writer.indexed_paths()
+    run = Memtable(0, paths=paths)
 
     def write_run() -> None:
         nonlocal grains, rows, readdressed, run
@@ -210,7 +211,7 @@ def rebuild(writer: LmdbWriter) -> RebuildReport:
         writer.add_rows(run)
         grains, rows = grains + len(run.digests), rows + run.tail.rows()
         readdressed += len(missing)
-        run = Memtable(0)
+        run = Memtable(0, paths=paths)
 
     while page := writer.hashed_page(after):
         after = page[-1][0]
@@ -289,7 +290,7 @@ def upgrade(env: Environment) -> None:
 
     def work(writer: LmdbWriter) -> None:
         before = writer.row(META, FORMAT_RECORD)
-        if before == FORMAT_VALUE.pack(FORMAT):
+        if before is not None and before >= FORMAT_VALUE.pack(FORMAT):
             return  # another process was here before
         writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
         rebuild(writer)

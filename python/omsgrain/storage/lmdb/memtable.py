@@ -66,12 +66,18 @@ class Appended(NamedTuple):
     coming: _core.Coming | None = None
 
     @classmethod
-    def of(cls, first: int, digests: list[bytes], blobs: list[bytes]) -> Appended:
+    def of(
+        cls,
+        first: int,
+        digests: list[bytes],
+        blobs: list[bytes],
+        paths: _core.IndexedPaths | None = None,
+    ) -> Appended:
         """Begin to make the index rows of many at once: the disk is waited for meanwhile."""
         last = first + len(blobs)
         if len(blobs) < _TOGETHER or last > _LAST:
             return cls(first, digests, blobs)
-        coming = _core.coming(list(range(first, last)), blobs, digests)
+        coming = _core.coming(list(range(first, last)), blobs, digests, paths)
         return cls(first, digests, blobs, coming)
 
 
@@ -82,8 +88,16 @@ class Memtable:
     opened before keep the old one.
     """
 
-    def __init__(self, watermark: int, *, buckets: bool = True) -> None:
+    def __init__(
+        self,
+        watermark: int,
+        *,
+        buckets: bool = True,
+        paths: _core.IndexedPaths | None = None,
+    ) -> None:
         self.watermark = watermark  # the last sequence number that the index tables cover
+        # The indexed paths of the rows. A commit that changes them also raises the watermark.
+        self.paths = paths
         self.last = watermark  # the last sequence number known here
         # up to where it was read from snapshots. One that is older than this may lack
         # grains here that were removed in between, unless it filled this itself.
@@ -93,7 +107,7 @@ class Memtable:
         self.digests: dict[bytes, int] = {}
         # the index rows up to ``rows_to``; made when a query or a flush needs them, or
         # beside, when many grains were put
-        self.tail = _core.Tail(buckets)
+        self.tail = _core.Tail(buckets, paths)
         self._earlier: dict[bytes, list[int]] = {}
         self.numbers: list[int] = []  # of all grains that were ever known here, rising
         self._held: list[Appended] = []  # whose rows are to be made next, up to _held_to
@@ -139,7 +153,7 @@ class Memtable:
         blobs = [blob for one in few for blob in one.blobs]
         digests = [digest for one in few for digest in one.digests]
         if few and later:
-            self.tail.add_later(_core.coming(numbers, blobs, digests))
+            self.tail.add_later(_core.coming(numbers, blobs, digests, self.paths))
         elif few:
             self.tail.add(numbers, blobs, digests)
         self.rows_to = self._held_to
@@ -216,18 +230,29 @@ class Memtable:
                 return
             after, limit = page[-1], min(4 * limit, most)
 
+    def between(self, first: bytes, last: bytes, low: int, high: int) -> Iterator[bytes]:
+        """Walk the places of the terms from one to another, in any order."""
+        yield from self.places(first, None, False, low, high)
+        key = first
+        while part := self.tail.rows_after(key, _PAGE):
+            for key, places in part:
+                if key > last:
+                    return
+                yield from (p for p in places if low < int.from_bytes(p[12:], "big") <= high)
+
     def count(self, key: bytes, low: int, high: int) -> int:
         if low == self.watermark and high >= self.rows_to:
             return self.tail.count(key)
         return sum(1 for _ in self.places(key, None, True, low, high))
 
-    def keys(self, prefix: bytes) -> Iterator[bytes]:
-        if self.tail.count(prefix):
-            yield prefix
-        key = prefix
+    def keys(self, first: bytes, last: bytes) -> Iterator[bytes]:
+        """Walk the terms from one to another, in order."""
+        if self.tail.count(first):
+            yield first
+        key = first
         while part := self.tail.rows_after(key, _PAGE):
             for key, _ in part:
-                if not key.startswith(prefix):
+                if key > last:
                     return
                 yield key
 

@@ -21,6 +21,7 @@ from omsgrain.storage.base import (
     damaged_at,
     misplaced,
 )
+from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
@@ -30,8 +31,10 @@ from omsgrain.storage.tables import (
     ADDRESS,
     ADDRESSES,
     BLOBS,
+    DUE,
     HEAD,
     HEAD_RECORD,
+    INDEXED_RECORD,
     MARK,
     META,
     OLD_ADDRESSES,
@@ -92,7 +95,8 @@ class LmdbReader(TermReader):
         self.head = LmdbHead() if record is None else LmdbHead(*HEAD.unpack(record))
         if memtable.watermark < self.head.watermark:
             # A run was written since: the tables have what the memtable had.
-            memtable = env.memtable = Memtable(self.head.watermark)
+            memtable = Memtable(self.head.watermark, paths=self.indexed_paths())
+            env.memtable = memtable
         self.memtable = memtable
         committed = self.head.last_seq
         if session is not None:
@@ -103,7 +107,7 @@ class LmdbReader(TermReader):
         memtable.load(self, committed)
         if memtable.filled > committed and not self._all_known():
             # A later snapshot has filled it, without what was removed by then.
-            self.memtable = Memtable(self.head.watermark)
+            self.memtable = Memtable(self.head.watermark, paths=self.memtable.paths)
             self.memtable.load(self, committed)
 
     def _all_known(self) -> bool:
@@ -325,6 +329,10 @@ class LmdbReader(TermReader):
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             return cursor.set_key(SEQUENCE.pack(seq))
 
+    def indexed_paths(self) -> _core.IndexedPaths | None:
+        row = self._txn.get(INDEXED_RECORD, None, self._tables[META])
+        return None if row is None else rows_with(row)
+
     def getter(self, table: Table) -> Callable[[bytes], bytes | None]:
         """Return a function that gives the value of a key, for passes over a whole table."""
         get, handle = self._txn.get, self._tables[table]
@@ -407,6 +415,11 @@ class LmdbReader(TermReader):
             if row and row[0] & PAST and len(key) == len(end):
                 found.add(key[-4:])
         return found
+
+    def first_due(self) -> int | None:
+        with self._txn.cursor(self._tables[DUE]) as cursor:
+            there = cursor.first()
+            return int.from_bytes(cursor.key()[: SEQUENCE.size], "big") if there else None
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         with self._txn.cursor(self._tables[table]) as cursor:

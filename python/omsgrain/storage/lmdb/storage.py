@@ -30,7 +30,7 @@ from omsgrain.storage.lmdb.maintenance import compact, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, run_in
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
 from omsgrain.storage.location import Budget
-from omsgrain.storage.tables import FORMAT
+from omsgrain.storage.tables import FORMAT, INDEXED_FORMAT
 
 if TYPE_CHECKING:
     from omsgrain.storage.lmdb.writer import LmdbWriter
@@ -155,9 +155,15 @@ class LmdbStorage:
         seen = self._env.seen
         return None if seen is None or self._closed else seen.reader
 
-    def write(self, work: Callable[[LmdbWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
+    def write(
+        self,
+        work: Callable[[LmdbWriter], T],
+        *,
+        expecting: Sequence[bytes] = (),
+        alone: bool = False,
+    ) -> T:
         env = self._writable()
-        result = env.write(work)
+        result = env.write(work, alone=alone)
         gathered = env.memtable.last - env.memtable.watermark
         most = min(run_in(RUN, env.memtable.last), env.budget.run)
         if gathered >= max(most, self._next_flush):
@@ -203,6 +209,7 @@ class LmdbStorage:
         with LmdbSnapshot(env) as reader:
             head = reader.head
             map_bytes = env.file.map_size()
+            number = FORMAT if reader.indexed_paths() is None else INDEXED_FORMAT
         return StoreStats(
             grains=head.grains,
             blob_bytes=head.blob_bytes,
@@ -210,7 +217,7 @@ class LmdbStorage:
             watermark=head.watermark,
             file_bytes=env.file.size(),
             map_bytes=map_bytes,
-            format=FORMAT,
+            format=number,
         )
 
     def descriptor(self) -> int:

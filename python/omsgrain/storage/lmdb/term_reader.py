@@ -13,10 +13,12 @@ from omsgrain.errors import OmsError
 from omsgrain.storage.base import (
     Reader,
     Which,
+    next_places,
 )
 from omsgrain.storage.lmdb.memtable import Memtable
 from omsgrain.storage.tables import (
     FINGERPRINTS,
+    LONGEST_KEY,
     PAST_TERMS,
     TERMS,
     Table,
@@ -32,6 +34,7 @@ _WHERE: dict[Which, tuple[Table, ...]] = {
     "all": (TERMS, PAST_TERMS),
 }
 
+_ENDS = b"\xff" * LONGEST_KEY  # behind a prefix, above all keys that begin so
 _PRINT, _PLACE = 17, 16  # bytes of the key of a fingerprint, and of a place
 _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
@@ -204,9 +207,29 @@ class TermReader(Reader):
     def _recent_keys(
         self, part: Memtable, low: int, high: int, prefix: bytes, which: Which
     ) -> Iterator[bytes]:
-        for key in part.keys(prefix):
+        for key in part.keys(prefix, prefix + _ENDS):
             if any(self._seen(part.places(key, None, True, low, high), which)):
                 yield key
+
+    def places_between(
+        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
+    ) -> list[bytes]:
+        return next_places(self._between(first, last, which), after, newest, most)
+
+    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
+        return sum(1 for _ in islice(self._between(first, last, which), most))
+
+    def _between(self, first: bytes, last: bytes, which: Which) -> Iterator[bytes]:
+        """Walk the places under all terms from one to another, in any order."""
+        for table in _WHERE[which]:
+            with self._txn.cursor(self._tables[table]) as cursor:
+                if cursor.set_range(first):
+                    for key, place in cursor:
+                        if key > last:
+                            break
+                        yield place
+        for part, low, high in self._parts():
+            yield from self._seen(part.between(first, last, low, high), which)
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
         """The memtables with index rows, each with the range of numbers that this may see."""

@@ -26,8 +26,13 @@ from omsgrain.storage.tables import (
     BLOBS,
     EVENT,
     EVENTS,
+    FORMAT,
+    FORMAT_RECORD,
+    FORMAT_VALUE,
     HEAD,
     HEAD_RECORD,
+    INDEXED_FORMAT,
+    INDEXED_RECORD,
     LONGEST_KEY,
     MARK,
     META,
@@ -36,6 +41,7 @@ from omsgrain.storage.tables import (
     PAST_TERMS,
     SEQUENCE,
     TERMS,
+    VALUES,
     Kind,
     Table,
 )
@@ -54,13 +60,14 @@ _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during 
 class LmdbWriter(LmdbReader):
     """Writes in one write transaction, which the works of other threads may share."""
 
-    __slots__ = ("_held", "_session")
+    __slots__ = ("_held", "_session", "paths")
 
     def __init__(self, env: Environment, txn: Transaction[bytes], session: CommitBatch) -> None:
         super().__init__(env, txn, env.memtable, session)
         self._session = session
         self._held = env.file.held
         self._plain = self._whole = False  # it would have to be asked again after every row
+        self.paths = self.memtable.paths  # those of the grains to come
 
     def follows(self) -> tuple[_core.HeldFile, int] | None:
         """Return the last commit, unless another work of this one may have removed grains."""
@@ -128,7 +135,7 @@ class LmdbWriter(LmdbReader):
 
     def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
         last, blob_bytes, grains, watermark = self.head
-        self._session.own.append(Appended.of(last + 1, digests, blobs))
+        self._session.own.append(Appended.of(last + 1, digests, blobs, self.paths))
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
@@ -271,9 +278,12 @@ class LmdbWriter(LmdbReader):
         for key, place in self._rows_by_number(damaged) if damaged else ():
             for table in (TERMS, PAST_TERMS):
                 self._txn.delete(key, place, self._tables[table])
-        tail = _core.Tail(buckets=True)
+        tail = _core.Tail(True, self.indexed_paths())
         tail.add([one[0] for one in good], [one[1] for one in good], [one[2] for one in good])
-        after: bytes | None = None
+        self._drop_rows(tail, None)
+
+    def _drop_rows(self, tail: _core.Tail, after: bytes | None) -> None:
+        """Drop index rows, of the terms after one only."""
         with (
             self._txn.cursor(self._tables[TERMS]) as current,
             self._txn.cursor(self._tables[PAST_TERMS]) as past,
@@ -293,7 +303,7 @@ class LmdbWriter(LmdbReader):
         digest = sha256(blob).digest()
         if digest[:MARK] != row[:MARK]:
             return []
-        tail = _core.Tail(buckets=True)
+        tail = _core.Tail(True, self.indexed_paths())
         tail.add([seq], [blob], [digest])
         return [
             (key, place)
@@ -332,7 +342,7 @@ class LmdbWriter(LmdbReader):
         base = session.base or 0
         self.memtable.load_rows(self, base)
         if session.rows is None:
-            session.rows = Memtable(base)
+            session.rows = Memtable(base, paths=self.paths)
         session.rows.load_rows(self, last)
         return [(self.memtable, self.head.watermark, base), (session.rows, base, last)]
 
@@ -390,25 +400,63 @@ class LmdbWriter(LmdbReader):
                 if least <= 0:
                     return
 
-    def add_rows(self, memtable: Memtable, removed: AbstractSet[int] = frozenset()) -> None:
-        """Write index rows in order, those of past grains apart, of removed ones none."""
+    def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
+        watermark = self.head.watermark
+        if later:
+            self.flush()
+        self.set_row(META, INDEXED_RECORD, record)
+        number = FORMAT if record is None else INDEXED_FORMAT
+        self.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(number))
+        if later:
+            # The watermark must rise: then every process makes its memtable again.
+            if self.head.watermark == watermark:
+                self.next_number()
+                self.set_watermark()
+            self.paths = self.indexed_paths()
+
+    def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
+        while page := [row for row in self.hashed_page(first) if row[0] <= last]:
+            first = page[-1][0]
+            run = Memtable(0, paths=path)
+            good = [(seq, blob, digest) for seq, blob, digest in page if digest is not None]
+            run.add_rows(good)
+            run.digests.update((digest, seq) for seq, _, digest in good)
+            if add:
+                self.add_rows(run, after=VALUES)
+            else:
+                self._drop_rows(run.tail, VALUES)
+
+    def add_rows(
+        self,
+        memtable: Memtable,
+        removed: AbstractSet[int] = frozenset(),
+        after: bytes | None = None,
+    ) -> None:
+        """Write index rows in order, those of past grains apart, of removed ones none.
+
+        With ``after``, only those of later terms.
+        """
         numbers = memtable.digests.values()
         ends = self.past_between(min(numbers, default=0), max(numbers, default=0))
         past = {int.from_bytes(end, "big") for end in ends}  # numbers that places hold: 4 bytes
         if past:
-            self._append(PAST_TERMS, memtable, past, True)
-        self._append(TERMS, memtable, past | removed, False)
+            self._append(PAST_TERMS, memtable, past, True, after)
+        self._append(TERMS, memtable, past | removed, False, after)
 
     def _append(
-        self, table: Table, memtable: Memtable, numbers: AbstractSet[int], inside: bool
+        self,
+        table: Table,
+        memtable: Memtable,
+        numbers: AbstractSet[int],
+        inside: bool,
+        key: bytes | None,
     ) -> None:
-        """Write the index rows of some grains, or of all others.
+        """Write the index rows of some grains, or of all others, after a term.
 
         Appended behind the places that a term has, which fills LMDB's pages whole and not by half;
         what is older than a place already there goes between the others.
         """
         with self._txn.cursor(self._tables[table]) as cursor:
-            key: bytes | None = None
             while part := memtable.tail.part(key, _ROWS_TOGETHER, numbers, inside):
                 rows, key = part
                 taken, added = cursor.putmulti(rows, append=True)

@@ -18,6 +18,7 @@ from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import CheckProblem, CheckReport, CompactReport, RebuildReport
 from omsgrain.storage.check import Pass, examine
+from omsgrain.storage.indexed_paths import index_again
 from omsgrain.storage.lmdb.backup import add_grains, add_rows, appearing
 from omsgrain.storage.lmdb.maintenance import lead_back
 from omsgrain.storage.lmdb.storage import LmdbStorage
@@ -29,7 +30,7 @@ from omsgrain.storage.postgres.connection import (
     lock_timeout,
 )
 from omsgrain.storage.postgres.pool import Connection, byteas, numbers
-from omsgrain.storage.postgres.reader import PostgresReader
+from omsgrain.storage.postgres.reader import PostgresReader, past_of
 from omsgrain.storage.postgres.rows import Added, terms_of
 from omsgrain.storage.postgres.schema import (
     KEYED_TABLES,
@@ -40,11 +41,9 @@ from omsgrain.storage.postgres.schema import (
     name_of,
 )
 from omsgrain.storage.postgres.writer import GENERATION, MANY, PostgresWriter
-from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
     BLOBS,
     SEQUENCE,
-    STATES,
     Table,
 )
 
@@ -81,7 +80,8 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
         good: list[Added] = [(s, d, b) for s, b, d in page if d is not None]
         if not good:
             continue
-        terms = terms_of(good, past_of(writer, [seq for seq, _, _ in good]))
+        past = past_of(writer, [seq for seq, _, _ in good])
+        terms = terms_of(good, past, writer.indexed_paths())
         writer.add_terms(terms)
         # Not with ``find``: the writer would cache addresses that are repaired here.
         known = dict[bytes, int](writer.run(sql.FIND, byteas([d for _, d, _ in good])))
@@ -104,13 +104,6 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
     )
     writer.touch()
     return RebuildReport(grains, rows, readdressed, tuple(damaged))
-
-
-def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
-    """Return the ends of the places of the past grains among these."""
-    keys = [SEQUENCE.pack(seq) for seq in seqs]
-    found = reader.some_rows(STATES, keys)
-    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 
 
 # --- the tables ----------------------------------------------------------------------------------
@@ -178,6 +171,7 @@ def copy(store: PostgresStorage, path: Path) -> None:
             _copy_rows(reader, target)  # the states first: index rows depend on them
             _copy_grains(reader, target)
             target.write(lambda writer: writer.advance(reader.last_seq()))
+            index_again(target)
         finally:
             target.close()
 
@@ -260,7 +254,8 @@ class _BlobCheck(Pass):
             yield CheckProblem("term", None, "the count of a term differs from its grains")
 
     def _terms(self, good: list[Added]) -> Iterator[CheckProblem]:
-        terms = terms_of(good, past_of(self.reader, [seq for seq, _, _ in good]))
+        past = past_of(self.reader, [seq for seq, _, _ in good])
+        terms = terms_of(good, past, self.reader.indexed_paths())
         self.rows += sum(len(places) for _, places in terms.lists)
         missing = self.reader.all(sql.MISSING_TERMS, *terms.arrays())
         for seq in sorted({int.from_bytes(place[12:], "big") for (place,) in missing}):

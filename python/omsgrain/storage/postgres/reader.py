@@ -12,12 +12,14 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, misplaced
+from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Prefetch
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
-from omsgrain.storage.tables import SEQUENCE, STATES, Table
+from omsgrain.storage.records import PAST
+from omsgrain.storage.tables import INDEXED_RECORD, META, SEQUENCE, STATES, Table
 
 _ROWS = 16, 512  # rows of a table to read at a time, at first and at most
 _PLACES_A_PAGE = 16, 1_024  # the same for places
@@ -241,6 +243,24 @@ class PostgresReader(Reader):
                 return
             text, prefix, limit = sql.keys(which, first=False), rows[-1][0], min(4 * limit, most)
 
+    def places_between(
+        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
+    ) -> list[bytes]:
+        if after is None:
+            after = sql.ABOVE if newest else b""
+        text = sql.places_between(which, newest)
+        page = [place for (place,) in self.all(text, first, last, after, most)]
+        if self._ahead is not None and page:
+            self._ahead.expect(page)
+        return page
+
+    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
+        return int(self.one(sql.count_between(which), first, last, most))
+
+    def indexed_paths(self) -> _core.IndexedPaths | None:
+        row = self.row(META, INDEXED_RECORD)
+        return None if row is None else rows_with(row)
+
     # --- rows -----------------------------------------------------------------------------------
 
     def row(self, table: Table, key: bytes) -> bytes | None:
@@ -274,6 +294,13 @@ class PostgresReader(Reader):
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         rows = self.of(table, sql.last_row(table))
         return rows[0] if rows else None
+
+
+def past_of(reader: PostgresReader, seqs: Sequence[int]) -> set[bytes]:
+    """Return the ends of the places of the past grains among these."""
+    keys = [SEQUENCE.pack(seq) for seq in seqs]
+    found = reader.some_rows(STATES, keys)
+    return {key[-4:] for key, row in found.items() if row and row[0] & PAST}
 
 
 def _brought(

@@ -65,13 +65,23 @@ class IndexRows(NamedTuple):
         return keys, flags([place[12:] in self.past for place in places]), alike(places, PLACE)
 
 
-def terms_of(grains: list[Added], past: AbstractSet[bytes] = frozenset()) -> IndexRows:
-    """Make the index rows of grains with the same function of the core as every store."""
-    tail = _core.Tail()
+def terms_of(
+    grains: list[Added],
+    past: AbstractSet[bytes] = frozenset(),
+    paths: _core.IndexedPaths | None = None,
+    *,
+    after: bytes | None = None,
+) -> IndexRows:
+    """Make the index rows of grains with the same function of the core as every store.
+
+    With ``after``, only those of later terms.
+    """
+    tail = _core.Tail(paths=paths)
     tail.add([g[0] for g in grains], [g[2] for g in grains], [g[1] for g in grains])
     lists: list[tuple[bytes, list[bytes]]] = []
-    while part := tail.rows_after(lists[-1][0] if lists else None, _ROWS_ADDED):
+    while part := tail.rows_after(after, _ROWS_ADDED):
         lists += part
+        after = lists[-1][0]
     return IndexRows(lists, past)
 
 

@@ -38,7 +38,7 @@ from omsgrain.storage.postgres.connection import (
     lock_timeout,
 )
 from omsgrain.storage.postgres.pool import Connection
-from omsgrain.storage.tables import BLIND, FORMAT, TABLES, Life, Table
+from omsgrain.storage.tables import BLIND, FORMAT, INDEXED_FORMAT, TABLES, Life, Table
 
 SCHEMA = "omsgrain"
 
@@ -441,10 +441,10 @@ def store_of(database: Database, tenant: str, *, readonly: bool) -> int:
     if found is None:
         raise StoreError(f"this tenant has no store at {database.place.shown!r}")
     store_id, rows = found
-    if rows > FORMAT:
+    if rows > INDEXED_FORMAT:
         raise StoreError(
             f"the store at {database.place.shown!r} was written by a newer version of omsgrain",
-            expected=f"store format {FORMAT} or older",
+            expected=f"store format {INDEXED_FORMAT} or older",
             found=f"store format {rows}",
         )
     return int(store_id)

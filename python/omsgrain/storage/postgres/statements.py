@@ -82,6 +82,7 @@ PAGE = (
 )
 
 _TERMS = f"FROM {SCHEMA}.terms w WHERE store_id = $1 AND key = $2"
+_BETWEEN = f"FROM {SCHEMA}.terms WHERE store_id = $1 AND key >= $2 AND key <= $3"
 _COUNTED = {"current": "current", "past": "past", "all": "current + past"}
 _STATE = {"current": " AND past = false", "past": " AND past = true", "all": ""}
 _IS = {"current": "t.past = false", "past": "t.past = true", "all": "t.past IN (false, true)"}
@@ -176,6 +177,21 @@ def keys(which: Which, first: bool) -> str:
 
 
 @cache
+def places_between(which: Which, newest: bool) -> str:
+    """Select the next ``$5`` places after ``$4`` of the terms from ``$2`` to ``$3``."""
+    sign, order = ("<", "DESC") if newest else (">", "ASC")
+    return (
+        f"SELECT place {_BETWEEN}{_STATE[which]} AND place {sign} $4 ORDER BY place {order} "
+        "LIMIT $5"
+    )
+
+
+@cache
+def count_between(which: Which) -> str:
+    return f"SELECT count(*) FROM (SELECT 1 {_BETWEEN}{_STATE[which]} LIMIT $4) l"
+
+
+@cache
 def row(table: Table) -> str:
     return f"SELECT value FROM {name_of(table)} WHERE store_id = $1 AND key = $2"
 
@@ -240,6 +256,9 @@ SET_HEAD = (
     f"UPDATE {SCHEMA}.heads SET last_seq = $2, blob_bytes = $3, grains = $4, ordinal = $5, "
     "commits = $6 WHERE store_id = $1"
 )
+
+
+SET_FORMAT = f"UPDATE {SCHEMA}.stores SET format = $2 WHERE store_id = $1"
 
 
 @cache

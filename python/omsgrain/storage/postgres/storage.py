@@ -49,7 +49,7 @@ from omsgrain.storage.postgres.schema import (
     store_of,
 )
 from omsgrain.storage.postgres.writer import NAME, NAMES, PostgresWriter, TermCounts
-from omsgrain.storage.tables import FORMAT, META
+from omsgrain.storage.tables import FORMAT, INDEXED_FORMAT, META
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
@@ -236,9 +236,15 @@ class PostgresStorage:
         finally:
             reader.end()
 
-    def write(self, work: Callable[[PostgresWriter], T], *, expecting: Sequence[bytes] = ()) -> T:
+    def write(
+        self,
+        work: Callable[[PostgresWriter], T],
+        *,
+        expecting: Sequence[bytes] = (),
+        alone: bool = False,
+    ) -> T:
         self._writable()
-        result = cast("T", self._queue.write(work, expecting=expecting))
+        result = cast("T", self._queue.write(work, expecting=expecting, alone=alone))
         if self._written is not None:
             self._written()
         return result
@@ -317,13 +323,14 @@ class PostgresStorage:
         with self.read() as reader:
             head = reader.head
             size = size_of(reader, self._database)
+            number = FORMAT if reader.indexed_paths() is None else INDEXED_FORMAT
         return StoreStats(
             grains=head.grains,
             blob_bytes=head.blob_bytes,
             last_seq=head.last_seq,
             watermark=head.last_seq,
             file_bytes=size,
-            format=FORMAT,
+            format=number,
         )
 
     def admit(self, role: str) -> None:

@@ -10,16 +10,29 @@ from typing import Any
 
 import psycopg
 
+from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.postgres.connection import Database, PostgresHead
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas, numbers
-from omsgrain.storage.postgres.reader import PostgresReader, beyond
+from omsgrain.storage.postgres.reader import PostgresReader, beyond, past_of
 from omsgrain.storage.postgres.rows import Added, IndexRows, add, add_terms, terms_of
 from omsgrain.storage.records import forget
-from omsgrain.storage.tables import EVENT, EVENTS, LONGEST_KEY, META, SEQUENCE, Kind, Table
+from omsgrain.storage.tables import (
+    EVENT,
+    EVENTS,
+    FORMAT,
+    INDEXED_FORMAT,
+    INDEXED_RECORD,
+    LONGEST_KEY,
+    META,
+    SEQUENCE,
+    VALUES,
+    Kind,
+    Table,
+)
 
 MANY = 1_024
 """Minimum number of grains for a term to get a row in ``counts``."""
@@ -56,7 +69,8 @@ class TermCounts:
 
     def noticed(self, writer: PostgresWriter, chosen: list[Added]) -> TermCounts:
         """Give rows to frequent terms of some grains."""
-        keys = sorted({key for key, _ in terms_of(chosen).lists} - self.keys)
+        paths = writer.indexed_paths()
+        keys = sorted({key for key, _ in terms_of(chosen, paths=paths).lists} - self.keys)
         if not keys:
             return self
         many = [key for (key,) in writer.run(sql.MANY, byteas(keys), MANY)]
@@ -164,7 +178,8 @@ class PostgresWriter(PostgresReader):
     def _rows_of(self, grains: list[Added]) -> list[tuple[bytes, bytes]]:
         """Return the keys and places of index rows; for damaged grains, it reads all tables."""
         sound = [g for g in grains if sha256(g[2]).digest() == g[1]]
-        rows = [(key, place) for key, places in terms_of(sound).lists for place in places]
+        terms = terms_of(sound, paths=self.indexed_paths())
+        rows = [(key, place) for key, places in terms.lists for place in places]
         if len(sound) < len(grains):
             self.without_timeout()  # a large store has many rows
             whole = {seq for seq, _, _ in sound}
@@ -267,7 +282,7 @@ class PostgresWriter(PostgresReader):
         grains, self._grains, self._numbers = [*self._grains.values()], {}, {}
         past = {SEQUENCE.pack(seq)[-4:] for seq, is_past in self._moves.items() if is_past}
         self._moves = {}
-        terms = terms_of(grains, past)
+        terms = terms_of(grains, past, self.indexed_paths())
         self._sent = True
         try:
             statements = add(self.wire, self.store_id, grains, terms, copies=self._copies)
@@ -425,6 +440,25 @@ class PostgresWriter(PostgresReader):
             self._move_terms(
                 [(key, moves[int.from_bytes(place[12:], "big")], place) for key, place in rows]
             )
+
+    def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
+        self.settle()  # the rows of all grains so far
+        if later:
+            self.next_number()  # as on disk, where a backup may become a store
+        self.set_row(META, INDEXED_RECORD, record)
+        number = FORMAT if record is None else INDEXED_FORMAT
+        self._send([(sql.SET_FORMAT, (self.store_id, number))])
+
+    def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
+        while page := [row for row in self.hashed_page(first) if row[0] <= last]:
+            first = page[-1][0]
+            good: list[Added] = [(s, d, b) for s, b, d in page if d is not None]
+            terms = terms_of(good, past_of(self, [one[0] for one in good]), path, after=VALUES)
+            if add:
+                self.add_terms(terms)
+                self._recount(terms.changes())
+            else:
+                self._drop_terms([(key, p) for key, places in terms.lists for p in places])
 
     # --- rows -----------------------------------------------------------------------------------
 

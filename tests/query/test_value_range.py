@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queries by values at indexed paths answer as queries that test each grain."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given, settings
+
+import omsgrain as og
+from omsgrain.query import query as queries
+from omsgrain.query import value_range, walk
+from support.query_stores import KINDS, TIME, opened
+
+LONG = "long " * 12
+NUMBERS: list[float] = [
+    0, -0.0, 1, 1.0, -1, 2.5, -2.5, 1e300, -1e300, 5e-324, 2**53, 2**53 + 1, float(2**53),
+    2**63 - 1, 2**63, 2**64 - 1, -(2**63), float(2**63), 0.1,
+]  # fmt: skip
+TEXTS = ["", "a", "ab", "Café", "Cafe\u0301", "\U0010ffff", LONG, LONG + "b", LONG[:28], LONG[:29]]
+VALUES: list[Any] = [*NUMBERS, *TEXTS, True, False, [1], {"deep": 1}, {"deep": "a"}, None]
+SCALARS = [one for one in VALUES if isinstance(one, str | int | float)]
+ORDERED = [one for one in SCALARS if not isinstance(one, bool)]
+PATHS = ["object", "object.x", "object.x.deep", "context.a\\.b", "observer_id", "observer_type"]
+OBSERVERS = ["lidar-1", "lidar-2", LONG]
+BEYOND = [10**400, -(10**400), 2**70]
+
+values = st.sampled_from(VALUES)
+grains = st.fixed_dictionaries(
+    {"x": values, "room": values, "observer": st.sampled_from(OBSERVERS), "at": st.integers(0, 9)},
+    optional={"whole": values},
+)
+tests = st.one_of(
+    st.sampled_from([*SCALARS, *BEYOND]),
+    st.dictionaries(
+        st.sampled_from(["gt", "gte", "lt", "lte"]),
+        st.sampled_from([*ORDERED, *BEYOND]),
+        min_size=1,
+    ),
+    st.fixed_dictionaries({"eq": st.sampled_from(SCALARS), "ne": st.sampled_from(SCALARS)}),
+)
+questions = st.fixed_dictionaries(
+    {},
+    optional={
+        "where": st.dictionaries(st.sampled_from(PATHS), tests, min_size=1, max_size=3),
+        "observer_id": st.sampled_from([*OBSERVERS, "nobody"]),
+        "observer_type": st.sampled_from(["lidar", "radar"]),
+        "subject": st.sampled_from(["hall", "dock"]),
+        "namespace": st.sampled_from(["plant:*", "plant:1"]),
+        "created_after": st.integers(TIME, TIME + 9),
+        "created_before": st.integers(TIME, TIME + 9),
+        "current": st.sampled_from([True, False, None]),
+        "order": st.sampled_from(["newest", "oldest"]),
+        "limit": st.sampled_from([1, 3, 50]),
+    },
+)
+
+
+def fields(n: int, drawn: dict[str, Any]) -> dict[str, Any]:
+    made = {
+        "type": "observation",
+        "observer_id": drawn["observer"],
+        "observer_type": "lidar" if n % 3 else "radar",
+        "subject": "hall" if n % 2 else "dock",
+        "namespace": f"plant:{n % 3}",
+        "created_at": TIME + drawn["at"],
+        "context": {"a.b": drawn["room"], "n": n},
+        "object": drawn.get("whole", {"x": drawn["x"]}),
+    }
+    return {key: value for key, value in made.items() if value is not None and value != ""}
+
+
+@contextmanager
+def untouched() -> Iterator[None]:
+    """Queries see no indexed path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(queries, "paths_of", lambda reader: ())
+        yield
+
+
+def pages(store: og.GrainStore, asked: dict[str, Any]) -> list[tuple[list[str], int | None, Any]]:
+    found = []
+    page: Any = store.query(scan=True, count=True, **asked)
+    while page is not None:
+        found.append(([hit.address for hit in page], page.total, page.next_cursor))
+        page = page.next()
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pages_are_those_of_tests_on_each_grain(kind: str, long: bool) -> None:
+    @settings(max_examples=600 if long else 40 if kind == "memory" else 12, deadline=None)
+    @given(
+        st.lists(grains, min_size=1, max_size=12),
+        st.lists(grains, max_size=6),
+        st.sets(st.sampled_from(PATHS), min_size=1),
+        st.lists(questions, min_size=1, max_size=8),
+        st.sampled_from([(0, 0, 1), (0, 0, 3), (1_024, 32, 3), (1_024, 32, 16_384)]),
+    )
+    def check(
+        before: list[dict[str, Any]],
+        after: list[dict[str, Any]],
+        paths: set[str],
+        asked: list[dict[str, Any]],
+        limits: tuple[int, int, int],
+    ) -> None:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            opened(kind, Path(folder)) as store,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            patch.setattr(walk, "_FEW", limits[0])
+            patch.setattr(walk, "_SHARE", limits[1])
+            patch.setattr(walk, "_PATIENCE", 2)
+            for module in (walk, value_range):
+                patch.setattr(module, "GATHERED", limits[2])
+            old = [store.put(fields(n, drawn)) for n, drawn in enumerate(before)]
+            store.paths.add(*paths)
+            new = [store.put(fields(100 + n, drawn)) for n, drawn in enumerate(after)]
+            for n, address in enumerate(dict.fromkeys(old + new)):
+                if n % 4 == 1:
+                    store.supersede(
+                        address, {**store.get(address).to_dict(), "context": {"n": 999 - n}}
+                    )
+                elif n % 4 == 3:
+                    store.delete(address)
+            for question in asked:
+                with untouched():
+                    expected = pages(store, question)
+                assert pages(store, question) == expected, question
+            report = store.maintenance.check()
+            assert report.ok, report.problems
+
+    check()
+
+
+def test_a_rare_value_is_found_behind_many(tmp_path: Path) -> None:
+    with og.open(tmp_path / "s.omsg", indexed=["object.x", "observer_id"]) as store:
+        store.put_many([fields(n, drawn(n)) for n in range(3_000)])
+        plan = store.query(where={"object.x": {"gte": 2_990}}, explain=True).plan
+        assert plan is not None
+        assert (plan.index, plan.estimate, plan.blobs) == ("object.x", 10, 10)
+        page = store.query(
+            observer_id="lidar-1", where={"object.x": {"lt": 10}}, limit=2, explain=True
+        )
+        assert page.plan is not None
+        assert (page.plan.index, page.plan.looked_up) == ("object.x", ("observer_id",))
+        plan = store.query(observer_id="nobody", explain=True, count=True).plan
+        assert plan is not None
+        assert (plan.index, plan.estimate, plan.blobs) == ("observer_id", 0, 0)
+
+
+def drawn(n: int) -> dict[str, Any]:
+    return {"x": n, "room": "lab", "observer": OBSERVERS[n % 2], "at": n % 10}
+
+
+def test_a_common_value_is_found_by_time(tmp_path: Path) -> None:
+    with og.open(":memory:", indexed=["object.x"]) as store:
+        store.put_many([fields(n, drawn(n)) for n in range(3_000)])
+        page = store.query(where={"object.x": {"gt": 2.5}}, limit=5, explain=True)
+        assert page.plan is not None
+        assert (page.plan.index, page.plan.rows) == ("all", 6)
+
+
+def test_what_is_refused_without_an_index(tmp_path: Path) -> None:
+    with og.open(":memory:") as store:
+        store.put_many([fields(n, drawn(n)) for n in range(20)])
+        with pytest.raises(og.errors.UnsupportedError) as refused:
+            store.query(observer_id="lidar-1")
+        assert refused.value.field == "/observer_id"
+        assert "store.paths.add" in (refused.value.expected or "")
+        store.paths.add("observer_id")
+        assert len(store.query(observer_id="lidar-1", limit=50)) == 10
+        with pytest.raises(og.errors.UnsupportedError):
+            store.query(where={"object.x": 3})
