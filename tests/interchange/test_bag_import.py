@@ -18,10 +18,18 @@ from rosbags.typesys import Stores, get_typestore
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.errors import FormatError, SchemaError, TooLargeError, UnsupportedError
+from omsgrain.errors import (
+    FormatError,
+    NotFoundError,
+    SchemaError,
+    TooLargeError,
+    UnsupportedError,
+)
 from omsgrain.formats.bag.base import BagMessage
+from omsgrain.formats.bag.cdr import decoder
 from omsgrain.formats.bag.mcap import McapReader
 from omsgrain.formats.bag.rosbag2 import is_bag
+from omsgrain.interchange import bag
 from omsgrain.interchange.bag import INLINE, LARGEST, BagReport, BagSelection
 from omsgrain.interchange.bag_import import import_bag
 from support.bag_files import MS, SCAN, SCAN_TYPE, START, CdrBytes, scan, write_mcap
@@ -219,6 +227,53 @@ def test_a_damaged_file(store: Any, tmp_path: Path) -> None:
     report, new, _, (error,) = stored(store, path, errors="collect")
     assert 0 < new < 40 and error.code == "ERR_FORMAT" and error.offset is not None
     assert new == sum(one.observed for one in report.topics.values())
+
+
+def test_a_chunk_that_is_not_read(store: Any, tmp_path: Path) -> None:
+    """The messages before it are stored, and the error is collected."""
+    path = write_mcap(tmp_path / "a.mcap")
+    data = path.read_bytes()
+    with path.open("rb") as stream:
+        found = [one for one in McapReader(stream) if isinstance(one, BagMessage)]
+    at = data.index(b"zstd", found[30].offset)
+    path.write_bytes(data[:at] + b"brot" + data[at + 4 :])
+    with pytest.raises(UnsupportedError):
+        stored(store, path)
+    _, new, _, (error,) = stored(store, path, errors="collect")
+    assert 0 < new < 40 and error.code == "ERR_UNSUPPORTED"
+
+
+def test_files_without_messages(store: Any, tmp_path: Path) -> None:
+    _, new, known, errors = stored(store, write_scans(tmp_path / "a.mcap"))
+    assert (new, known, errors) == (0, 0, [])
+    (tmp_path / "a.jsonl").write_text("{}")
+    with pytest.raises(FormatError):
+        stored(store, tmp_path / "a.jsonl")
+    with pytest.raises(NotFoundError):
+        stored(store, tmp_path / "none.mcap")
+
+
+def test_a_definition_is_read_once(
+    store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many channels with one large definition cost as much as one."""
+    with (path := tmp_path / "a.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2", "a recorder")
+        for schema in (SCAN, "broken"):
+            number = writer.register_schema(SCAN_TYPE, "ros2msg", schema.encode())
+            for n in range(50):
+                channel = writer.register_channel(f"/{schema[-6:]}/{n}", "cdr", number)
+                writer.add_message(channel, START, scan(n), START, n)
+        writer.finish()  # type: ignore[no-untyped-call]
+    read: list[str] = []
+
+    def counted(name: str, definition: str) -> Any:
+        read.append(definition)
+        return decoder(name, definition)
+
+    monkeypatch.setattr(bag, "decoder", counted)
+    assert stored(store, path)[1] == 50 and read == [SCAN, "broken"]
 
 
 @pytest.mark.parametrize("schema", ["nonsense", "wstring w", "Missing m", ""])

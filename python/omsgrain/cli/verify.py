@@ -72,7 +72,8 @@ def verify(
 
     For each grain it checks canonical form, schema and address. For a container it also checks
     every other byte: header, index, frames, manifest and the final hash. A defect is named by its
-    part and number, and a grain by the address of its bytes.
+    part and number, and a grain by the address of its bytes. For an MCAP file it checks every
+    checksum, and the grains attached to it.
 
     For envelopes, one or many in a row, it also checks the signature. The signature next to a
     file, FILE.sig, must be valid. The output names the signer. The time of signing is the signer's
@@ -84,8 +85,8 @@ def verify(
     For a bundle or a MIF document it checks every rule of the format, and lists each defect with
     its rule and place. For a checkpoint or a certificate it checks the signature.
 
-    In a directory it checks the files ending in .mg, .cose, .sig, .aimem.json, .aimem.ndjson,
-    .mif.json, .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md. It also
+    In a directory it checks the files ending in .mg, .mcap, .cose, .sig, .aimem.json,
+    .aimem.ndjson, .mif.json, .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md. It also
     checks files named by an address, against their name. A file that cannot be read is a failure.
     """
     from omsgrain.crypto.trust import Trust

@@ -150,26 +150,29 @@ class ObservedChannel:
         report: of its topic.
         selection: which messages are taken.
         sha256: of the file.
+        decoders: of the file.
     """
 
     channel: BagChannel
     report: TopicReport
     selection: BagSelection
     sha256: str
+    decoders: Decoders
     _decode: Decoder | None = None
     _last: int | None = None
 
     def __post_init__(self) -> None:
-        """Find out whether and how the messages are decoded."""
+        """Choose how the messages are decoded, or say why they are left out."""
         if self.channel.metadata.get(OWN) is not None:
             self.report.reason = "grains of a store: use omsgrain import"
         elif not self.selection.takes(self.channel.topic):
             self.report.reason = "not among the topics"
         else:
-            try:
-                self._decode = _decoder(self.channel)
-            except OmsError as error:
-                self.report.reason = error.message
+            found = self.decoders.of(self.channel)
+            if isinstance(found, str):
+                self.report.reason = found
+            else:
+                self._decode = found
 
     def take(self, message: BagMessage) -> dict[str, Any] | None:
         """Return the values of a message, or None if it is not taken.
@@ -244,30 +247,48 @@ def observer_type(channel: BagChannel) -> str:
     return f"{'ros2' if channel.encoding == 'cdr' else 'bag'}:{good[0] if good else 'message'}"
 
 
-def _decoder(channel: BagChannel) -> Decoder:
-    """Return the function that decodes the messages of a channel.
+@dataclass(slots=True)
+class Decoders:
+    """The decoders of a file's messages. Each definition is read once for all its channels."""
+
+    _known: dict[tuple[str, str, str, bytes], Decoder | str] = field(default_factory=dict)
+
+    def of(self, channel: BagChannel) -> Decoder | str:
+        """Return the function that decodes the messages of a channel, or why there is none."""
+        key = channel.encoding, channel.schema, channel.schema_encoding, channel.schema_data
+        if key not in self._known:
+            try:
+                self._known[key] = _decoder(*key)
+            except OmsError as error:
+                more = f": {error.expected}" if error.expected else ""
+                self._known[key] = f"{error.message}{more}"
+        return self._known[key]
+
+
+def _decoder(encoding: str, schema: str, schema_encoding: str, data: bytes) -> Decoder:
+    """Return the function that decodes messages.
 
     Raises:
         UnsupportedError: there is none.
         FormatError: the definition is broken.
     """
-    if channel.encoding == "json":
+    if encoding == "json":
         return _json
-    if channel.encoding != "cdr":
-        raise UnsupportedError(f"messages in {_named(channel.encoding)} are not decoded")
-    if channel.schema_encoding not in ("", "ros2msg"):
-        raise UnsupportedError(f"definitions in {_named(channel.schema_encoding)} are not read")
+    if encoding != "cdr":
+        raise UnsupportedError(f"messages in {_named(encoding)} are not decoded")
+    if schema_encoding not in ("", "ros2msg"):
+        raise UnsupportedError(f"definitions in {_named(schema_encoding)} are not read")
     text: str | None
-    if channel.schema_data:
+    if data:
         try:
-            text = channel.schema_data.decode()
+            text = data.decode()
         except UnicodeDecodeError:
             raise FormatError("the definition is not UTF-8") from None
     else:
-        text = standard_definition(channel.schema)
+        text = standard_definition(schema)
     if text is None:
         raise UnsupportedError("the bag has no definition of the messages")
-    return decoder(channel.schema, text)
+    return decoder(schema, text)
 
 
 def _named(encoding: str) -> str:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
 
 import omsgrain as og
 from omsgrain.container.layout import os_errors
-from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats.bag import rosbag2
 from omsgrain.formats.bag.base import BagChannel, BagMessage
 from omsgrain.formats.bag.mcap import McapReader, is_mcap
-from omsgrain.interchange.bag import BagReport, BagSelection, ObservedChannel
+from omsgrain.interchange.bag import BagReport, BagSelection, Decoders, ObservedChannel
 from omsgrain.interchange.ingest import IngestStep, store_batch
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ def import_bag(
     selection = BagSelection() if selection is None else selection
     report = BagReport() if report is None else report
     with os_errors("read", Path(path)):
+        if not rosbag2.is_bag(path) and Path(path).exists():
+            raise FormatError("not a recording", expected="MCAP, or rosbag2")
         for file in rosbag2.files_of(Path(path)):
             batch = _Observations(mapping, errors, options or {}, allow_erased)
             with file.open("rb") as stream:
@@ -90,11 +92,13 @@ def _batches(
     digest, at = _sha256(stream), 0
     entries = McapReader(stream) if is_mcap(file) else rosbag2.messages(file)
     channels: dict[int, ObservedChannel] = {}
+    decoders = Decoders()
     try:
         for entry in entries:
             if isinstance(entry, BagChannel):
-                observed = ObservedChannel(entry, report.topic(entry), selection, digest)
-                channels[entry.number] = observed
+                channels[entry.number] = ObservedChannel(
+                    entry, report.topic(entry), selection, digest, decoders
+                )
             elif isinstance(entry, BagMessage):
                 batch.add(channels[entry.channel.number], entry)
                 if batch.is_full:
@@ -102,7 +106,7 @@ def _batches(
                     at = stream.tell()
             else:
                 report.note(entry)
-    except FormatError as error:
+    except (FormatError, UnsupportedError) as error:
         if batch.errors == "raise":
             raise
         batch.rejected.append(error)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -34,7 +35,7 @@ _COLUMNS: Final = {
 _CODEC: Final = 1  # zstd, as the core numbers it
 
 
-def is_bag(path: str | Path) -> bool:
+def is_bag(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a recording: an MCAP file, a file of rosbag2, or its directory."""
     path = Path(path)
     if path.is_dir():
