@@ -86,8 +86,9 @@ def verify(
     its rule and place. For a checkpoint or a certificate it checks the signature.
 
     In a directory it checks the files ending in .mg, .mcap, .cose, .sig, .aimem.json,
-    .aimem.ndjson, .mif.json, .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and .memory.md. It also
-    checks files named by an address, against their name. A file that cannot be read is a failure.
+    .aimem.ndjson, .mif.json, .mif.yaml, .mif.jsonl, .jsonld, .mif.ndjson, .memory.json and
+    .memory.md. It also checks files named by an address, against their name. A file that cannot be
+    read is a failure.
     """
     from omsgrain.crypto.trust import Trust
     from omsgrain.interchange.verify import Verified, VerifyOptions
