@@ -28,6 +28,7 @@ from omsgrain.storage.backup.repository import BackupReport, BackupRepository
 from omsgrain.storage.tables import AUDIT, META
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
+from support import store_kinds
 from support.backup_places import CutObjects, filled, reading, rows_of
 
 HOUR = 3_600_000
@@ -226,6 +227,29 @@ def test_a_store_in_memory_can_be_backed_up(place: Path, tmp_path: Path) -> None
     assert addresses(tmp_path / "new.omsg") == wanted
     with og.open(tmp_path / "new.omsg") as restored:
         assert first not in {grain.address for grain in restored.query(current=True, limit=99)}
+
+
+@pytest.mark.services
+def test_a_store_in_postgresql_is_restored_to_a_directory(
+    place: Path, tmp_path: Path, ring: KeyRing
+) -> None:
+    with og.open(store_kinds.url_of(tmp_path / "town"), keys=ring) as store:
+        store.put_many([reading(n, user_id=f"user-{n % 3}") for n in range(30)])
+        store.put_many([reading(n) for n in range(30)])
+        first, *rest = [grain.address for grain in store]
+        store.delete(first, reason="wrong")
+        store.supersede(rest[-1], reading(99))
+        assert store.maintenance.backup_to(place).sent > 5
+        assert store.maintenance.backup_to(place).sent == 0
+        wanted, rows = [grain.address for grain in store], rows_of(store)
+    og.restore(place, tmp_path / "new.omsg", keys=ring)
+    with og.open(tmp_path / "new.omsg", keys=ring) as restored:
+        assert [grain.address for grain in restored] == wanted
+        assert len(restored.query(user_id="user-1", limit=99)) == 10
+        found = rows_of(restored)
+        for table, old in rows.items():
+            if table not in (AUDIT, META):
+                assert found[table] == old, table
 
 
 def test_an_empty_store(place: Path, tmp_path: Path) -> None:
