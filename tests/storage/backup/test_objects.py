@@ -128,6 +128,20 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path) -> None:
         objects_at(tmp_path / "missing" / "d").put("a/b", b"")
 
 
+def test_what_cannot_be_listed_is_no_empty_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or a prune would take all parts for ones that no backup needs."""
+    (tmp_path / "parts").mkdir()
+
+    def refuse(path: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(StoreError):
+        [*objects_at(tmp_path).listed("parts")]
+
+
 def test_a_listing_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "secret").write_text("")

@@ -370,6 +370,14 @@ def test_rules_that_keep_nothing_are_refused(
         BackupRepository(place).prune(**rules)
 
 
+def test_prune_deletes_no_part_where_there_is_no_backup(store: GrainStore, place: Path) -> None:
+    store.maintenance.backup_to(place)
+    before = objects(place, "parts")
+    (place / "backups").rename(place / "elsewhere")
+    assert BackupRepository(place).prune(keep_last=1).parts == 0
+    assert objects(place, "parts") == before
+
+
 def test_prune_waits_for_a_backup_that_runs(
     store: GrainStore, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

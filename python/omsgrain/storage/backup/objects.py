@@ -144,13 +144,15 @@ class DirectoryObjects(Objects):
         return data
 
     def listed(self, prefix: str) -> Iterator[StoredObject]:
-        for folder, _, files in os.walk(self.path / prefix):
-            for file in files:
-                path = Path(folder, file)
-                with suppress(FileNotFoundError):  # deleted meanwhile
-                    status = path.lstat()
-                    name = path.relative_to(self.path).as_posix()
-                    yield StoredObject(name, status.st_size, status.st_mtime_ns // 1_000_000)
+        with self._reported("list"):
+            for folder, _, files in os.walk(self.path / prefix, onerror=_unless_missing):
+                for file in files:
+                    path = Path(folder, file)
+                    with suppress(FileNotFoundError):  # deleted meanwhile
+                        status = path.lstat()
+                        name = path.relative_to(self.path).as_posix()
+                        modified = status.st_mtime_ns // 1_000_000
+                        yield StoredObject(name, status.st_size, modified)
 
     def delete(self, name: str) -> None:
         with self._reported("delete from"):
@@ -162,6 +164,12 @@ class DirectoryObjects(Objects):
             yield
         except OSError as error:
             raise failure(self.path, f"{doing} the backups in", error) from error
+
+
+def _unless_missing(error: OSError) -> None:
+    """A folder that cannot be read is not empty."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 @dataclass(frozen=True, slots=True)

@@ -327,6 +327,8 @@ class BackupRepository:
         if self._is_running(now):
             return PruneReport(ids, len(named) - len(removed), 0, 0, True)
         kept = self._manifests()
+        if not kept:  # somebody moved them; without them nothing says what is needed
+            return PruneReport(ids, 0, 0, 0, False)
         needed = {part.sha256 for one in kept for part in self._read(*one).parts}
         parts = freed = 0
         for digest, size in self._stored_parts().items():
