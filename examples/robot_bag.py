@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A robot's recording: its readings go into a store, each with the place where it came from.
+"""A robot's black box: its recording and what it believed, in one signed MCAP file.
 
 The program records a drive of ten seconds as an MCAP file, as a recorder of another vendor would.
-It stores ten readings a second of two topics, and finds the moment when the battery was lowest.
+It stores ten readings a second of two topics, and concludes from the lowest voltage that the robot
+must charge. It writes recording and grains into one file, signs it, and verifies it as a reader
+does who trusts the robot's key.
 Run it with `python examples/robot_bag.py`, or `python examples/robot_bag.py drive.mcap` to keep
 the recording. It needs the extra `mcap`.
 """
@@ -18,8 +20,13 @@ from tempfile import TemporaryDirectory
 from mcap.writer import Writer
 
 import omsgrain as og
+from omsgrain.crypto import Ed25519Signer
+from omsgrain.crypto.detached import sign_file, signature_path
+from omsgrain.crypto.trust import Trust
 from omsgrain.interchange.bag import BagReport, BagSelection
 from omsgrain.interchange.bag_import import import_bag
+from omsgrain.interchange.mcap_export import export_mcap
+from omsgrain.interchange.verify import VerifyOptions, verify_file
 
 START = 1_768_471_200_000_000_000  # 2026-01-15T10:00:00Z in nanoseconds
 SECOND = 1_000_000_000
@@ -55,6 +62,20 @@ def lowest(store: og.GrainStore) -> og.Grain:
     return min(readings, key=lambda one: float(one["object"]["volts"]))
 
 
+def conclude(store: og.GrainStore, reading: og.Grain) -> str:
+    """Store a belief that names the reading it comes from."""
+    return store.put(
+        og.Belief(
+            subject="robot-7",
+            relation="must",
+            object="charge",
+            confidence=0.9,
+            derived_from=[reading.address],
+            created_at=reading["created_at"],
+        )
+    )
+
+
 def main() -> None:
     with TemporaryDirectory() as folder:
         bag = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder, "drive.mcap")
@@ -69,6 +90,14 @@ def main() -> None:
             found = lowest(store)
             place = found["context"]["bag"]
             print(f"lowest: {found['object']['volts']} V, message {place['sequence']} of the bag")
+            conclude(store, found)
+            box = Path(folder, "box.mcap")
+            written = export_mcap(store, box, merge=bag)
+        print(f"box: {written.grains} grains, {written.merged} messages of the recording")
+        robot = Ed25519Signer.generate()
+        signature_path(box).write_bytes(sign_file(box, robot))
+        checked = verify_file(box, VerifyOptions(trust=Trust.load([robot.did])))
+        print(f"verified: {checked.verified} grains, {len(checked.failures)} failures")
 
 
 if __name__ == "__main__":

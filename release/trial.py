@@ -87,6 +87,12 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     "privacy": (
         _text("from omsgrain.privacy.redact import redact_text as r; r('+1 202-555-0143')"),
     ),
+    "protobuf": (
+        _text(
+            "from omsgrain.formats.bag.base import library as l; "
+            "l('protobuf', 'google.protobuf.message', 'messages')"
+        ),
+    ),
     "rosbags": (
         _text("from omsgrain.formats.bag.rosbag2 import standard_definition as d; d('a/msg/A')"),
     ),

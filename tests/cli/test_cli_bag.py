@@ -25,8 +25,8 @@ def test_the_report_names_every_topic(shell: Shell, tmp_path: Path) -> None:
         "/power (Power, json): 20 messages: 10 observed, 10 between samples; "
         "10 nulls without a field",
         "/scan (acme_msgs/msg/Scan, cdr): 20 messages: 20 left out (not among the topics)",
-        "/pose (acme.Pose, protobuf): 20 messages: 20 left out "
-        "(messages in protobuf are not decoded)",
+        "/pose (acme.Pose, flatbuffer): 20 messages: 20 left out "
+        "(messages in flatbuffer are not decoded)",
         "not stored: 1 attachment: calibration.yaml",
         "not stored: 1 metadata record: robot",
     ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import asdict
 
 from omsgrain.formats.bag import base as bag
-from omsgrain.formats.bag import cdr
+from omsgrain.formats.bag import cdr, protobuf
 from omsgrain.formats.foreign.base import LIMITS, RULES
 from omsgrain.formats.foreign.langgraph import LANGGRAPH
 from omsgrain.formats.source import FOREIGN
@@ -31,7 +31,7 @@ def test_limits_of_recordings() -> None:
     rows = table(PAGE, "limit", "at most", "of a recording")
     limits = {
         **asdict(bag.LIMITS), "fields": cdr.FIELDS, "depth": cdr.DEPTH, "values": cdr.VALUES,
-        "largest": LARGEST, "attached": ATTACHED,
+        "largest": LARGEST, "attached": ATTACHED, "protobuf": protobuf.LARGEST,
     }  # fmt: skip
     assert {name: int(most.replace(",", "")) for name, most, _ in rows} == limits
 

@@ -221,6 +221,8 @@ def test_robot_bag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
         "/battery: 100 messages, 100 stored, 0 between samples, 0 left out",
         "/camera: 10 messages, 0 stored, 0 between samples, 10 left out",
         "lowest: 24.2 V, message 800 of the bag",
+        "box: 201 grains, 1110 messages of the recording",
+        "verified: 201 grains, 0 failures",
     ]
 
 

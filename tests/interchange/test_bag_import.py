@@ -68,7 +68,7 @@ def test_each_message_is_an_observation(
     assert numbers(report) == {
         "/power": (20, 20, 0, 0, 0), "/scan": (20, 20, 0, 0, 0), "/pose": (20, 0, 0, 20, 0),
     }  # fmt: skip
-    assert report.topics["/pose", "acme.Pose"].reason == "messages in protobuf are not decoded"
+    assert report.topics["/pose", "acme.Pose"].reason == "messages in flatbuffer are not decoded"
     assert report.topics["/power", "Power"].nulls == 20
     assert (report.attachments, report.metadata) == (["calibration.yaml"], ["robot"])
     one = next(grain for grain in store if grain["observer_id"] == "/scan")
@@ -409,3 +409,39 @@ def test_a_damaged_database(store: Any, tmp_path: Path) -> None:
     (empty / "metadata.yaml").write_text("")
     with pytest.raises(FormatError):
         stored(store, empty)
+
+
+def test_messages_in_protobuf(store: Any, tmp_path: Path) -> None:
+    """The time and the frame of a message are members of it, as in Foxglove's schemas."""
+    from google.protobuf import descriptor_pb2, timestamp_pb2
+
+    files = descriptor_pb2.FileDescriptorSet()
+    timestamp_pb2.DESCRIPTOR.CopyToProto(files.file.add())
+    file = files.file.add(name="a.proto", package="acme", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    kind = file.message_type.add(name="Log")
+    one = descriptor_pb2.FieldDescriptorProto
+    kind.field.add(name="timestamp", number=1, type=one.TYPE_MESSAGE, label=one.LABEL_OPTIONAL,
+                   type_name=".google.protobuf.Timestamp")  # fmt: skip
+    kind.field.add(name="frame_id", number=2, type=one.TYPE_STRING, label=one.LABEL_OPTIONAL)
+    kind.field.add(name="data", number=3, type=one.TYPE_BYTES, label=one.LABEL_OPTIONAL)
+    with (path := tmp_path / "a.mcap").open("wb") as stream:
+        writer = Writer(stream)
+        writer.start("", "a recorder")
+        number = writer.register_schema("acme.Log", "protobuf", files.SerializeToString())
+        channel = writer.register_channel("/log", "protobuf", number)
+        time = b"\x0a\x06\x08" + bytes([0x90, 0xAC, 0xA7, 0xCB, 0x06])
+        for n, data in enumerate(
+            (b"\x12\x03arm", time + b"\x1a\x81\x08" + bytes(1025), b"\x12\x09")
+        ):
+            writer.add_message(channel, START + n * MS, data, START, n)
+        writer.finish()  # type: ignore[no-untyped-call]
+    report, new, _, errors = stored(store, path, errors="collect")
+    assert new == 2 and [error.code for error in errors] == ["ERR_FORMAT"]
+    assert numbers(report) == {"/log": (3, 2, 0, 0, 1)}
+    first, second = store
+    assert (first["frame_id"], first["object"]) == ("arm", {"frame_id": "arm", "data": b""})
+    assert first["observer_type"] == "bag:acme.Log"
+    assert second["object"]["data"] == {"content_ref": 0}
+    assert second["content_refs"][0]["size_bytes"] == 1025
+    assert second["timestamp_ms"] == second["object"]["timestamp"]["seconds"] * 1000

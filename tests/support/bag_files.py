@@ -83,7 +83,7 @@ def write_mcap(
     count: int = 20,
     profile: str = "ros2",
 ) -> Path:
-    """Write an MCAP file of JSON, ROS 2 and protobuf channels, an attachment and metadata."""
+    """Write an MCAP file of JSON, ROS 2 and FlatBuffers channels, an attachment and metadata."""
     with path.open("wb") as file:
         writer = Writer(
             file,
@@ -96,11 +96,11 @@ def write_mcap(
         writer.start(profile, "a recorder")
         power = writer.register_schema("Power", "jsonschema", b'{"type": "object"}')
         ros = writer.register_schema(SCAN_TYPE, "ros2msg", SCAN.encode())
-        proto = writer.register_schema("acme.Pose", "protobuf", b"\x0a\x02hi")
+        pose = writer.register_schema("acme.Pose", "flatbuffer", b"\x0a\x02hi")
         channels = {
             "/power": writer.register_channel("/power", "json", power),
             "/scan": writer.register_channel("/scan", "cdr", ros),
-            "/pose": writer.register_channel("/pose", "protobuf", proto),
+            "/pose": writer.register_channel("/pose", "flatbuffer", pose),
         }
         writer.add_attachment(START, START, "calibration.yaml", "text/yaml", b"k: 1\n")
         writer.add_metadata("robot", {"name": "robot-7"})

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, SchemaError, TooLargeError, UnsupportedError
+from omsgrain.formats.bag import protobuf
 from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage, BagMetadata
 from omsgrain.formats.bag.cdr import Decoder, decoder
 from omsgrain.formats.bag.rosbag2 import standard_definition, unpacked
@@ -24,6 +25,8 @@ INLINE: Final = 256
 LARGEST: Final = 256 << 10
 """Bytes of the largest message, without its binary values, whose values a grain gets."""
 _MS: Final = 1_000_000  # nanoseconds
+_STAMPS: Final = (("sec", "nanosec"), ("seconds", "nanos"), ("sec", "nsec"))
+"""The members of a time: of ROS, protobuf, JSON."""
 _TYPE_NAME: Final = re.compile(r"[\w.:/-]{1,128}")
 _OBSERVERS: Final = {
     "Imu": "imu",
@@ -174,35 +177,30 @@ class ObservedChannel:
             else:
                 self._decode = found
 
-    def take(self, message: BagMessage) -> dict[str, Any] | None:
-        """Return the values of a message, or None if it is not taken.
+    def takes(self, message: BagMessage) -> bool:
+        """Count a message, and decide whether it becomes a grain."""
+        report, selection = self.report, self.selection
+        report.messages += 1
+        if self._decode is None:
+            report.left_out += 1
+            return False
+        if selection.sample is not None and (report.messages - 1) % selection.sample:
+            report.skipped += 1
+            return False
+        if selection.every is not None:
+            if self._last is not None and message.log_time - self._last < selection.every:
+                report.skipped += 1
+                return False
+            self._last = message.log_time
+        return True
+
+    def observation(self, message: BagMessage) -> dict[str, Any]:
+        """Return the fields of the observation that a message is.
 
         Raises:
             FormatError: the message is damaged.
             UnsupportedError: it cannot be decoded.
         """
-        report, selection = self.report, self.selection
-        report.messages += 1
-        if self._decode is None:
-            report.left_out += 1
-            return None
-        if selection.sample is not None and (report.messages - 1) % selection.sample:
-            report.skipped += 1
-            return None
-        if selection.every is not None:
-            if self._last is not None and message.log_time - self._last < selection.every:
-                report.skipped += 1
-                return None
-            self._last = message.log_time
-        if len(message.data) > LARGEST and self.channel.encoding == "json":
-            return {}
-        try:
-            return self._decode(unpacked(message.data))
-        except TooLargeError:
-            return {}  # it becomes one reference
-
-    def observation(self, message: BagMessage, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of the observation that a message is."""
         fields: dict[str, Any] = {
             "type": "observation",
             "created_at": message.log_time // _MS,
@@ -211,17 +209,27 @@ class ObservedChannel:
             "observer_type": observer_type(self.channel),
             "context": {"bag": self.place(message)},
         }
-        header = values.get("header")
-        if isinstance(header, Dict):
-            fields |= _of_header(header, fields["created_at"])
         binary = _Binary(self, message)
-        plain = binary.plain(values, "")
-        if len(message.data) - binary.size > LARGEST:
-            plain = {"content_ref": binary.whole()}
-        fields["object"] = plain
+        values = self._values(message)
+        if values is not None:
+            fields |= _stamp_of(values, fields["created_at"])
+            fields["object"] = binary.plain(values, "")
+        if values is None or len(message.data) - binary.size > LARGEST:
+            fields["object"] = {"content_ref": binary.whole()}
         if binary.references:
             fields["content_refs"] = binary.references
         return fields
+
+    def _values(self, message: BagMessage) -> dict[str, Any] | None:
+        """Return the values of a message; None if it has too many."""
+        if self._decode is None or (
+            len(message.data) > LARGEST and self.channel.encoding == "json"
+        ):
+            return None
+        try:
+            return self._decode(unpacked(message.data))
+        except TooLargeError:
+            return None
 
     def place(self, message: BagMessage) -> dict[str, Any]:
         """Return where a message comes from: enough to find it again."""
@@ -274,6 +282,8 @@ def _decoder(encoding: str, schema: str, schema_encoding: str, data: bytes) -> D
     """
     if encoding == "json":
         return _json
+    if encoding == "protobuf" and schema_encoding == encoding:
+        return protobuf.decoder(schema, data)
     if encoding != "cdr":
         raise UnsupportedError(f"messages in {_named(encoding)} are not decoded")
     if schema_encoding not in ("", "ros2msg"):
@@ -300,18 +310,22 @@ def _json(data: bytes) -> dict[str, Any]:
     return values if isinstance(values, dict) else {"value": values}
 
 
-def _of_header(header: Dict[str, Any], created_at: int) -> dict[str, Any]:
-    """Return the frame and the time that a header of ROS says, if they say something."""
+def _stamp_of(values: Dict[str, Any], created_at: int) -> dict[str, Any]:
+    """Return the frame and the time of a message, from a header of ROS or from its members."""
     found: dict[str, Any] = {}
+    header = values.get("header")
+    if not isinstance(header, Dict):
+        header = {"frame_id": values.get("frame_id"), "stamp": values.get("timestamp")}
     stamp, frame = header.get("stamp"), header.get("frame_id")
     if isinstance(frame, str) and frame:
         found["frame_id"] = frame
     if isinstance(stamp, Dict):
-        seconds, rest = stamp.get("sec"), stamp.get("nanosec")
-        if isinstance(seconds, int) and isinstance(rest, int) and (seconds or rest):
-            time = seconds * 1000 + rest // _MS
-            if time != created_at:
-                found["timestamp_ms"] = time
+        for first, second in _STAMPS:
+            seconds, rest = stamp.get(first), stamp.get(second)
+            if isinstance(seconds, int) and isinstance(rest, int) and (seconds or rest):
+                time = seconds * 1000 + rest // _MS
+                if time != created_at:
+                    found["timestamp_ms"] = time
     return found
 
 

@@ -132,12 +132,11 @@ class _Observations:
 
     def add(self, observed: ObservedChannel, message: BagMessage) -> None:
         """Add the grain of a message, or the error, if the message is taken."""
+        if not observed.takes(message):
+            return
         self.size += len(message.data)
         try:
-            values = observed.take(message)
-            if values is None:
-                return
-            fields = observed.observation(message, values)
+            fields = observed.observation(message)
             if self.mapping is not None:
                 fields = _mapped(fields, self.mapping)
         except OmsError as error:

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages in protobuf, decoded by the library of that name with the schema in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from typing import Any, Final
+
+from omsgrain.errors import FormatError, TooLargeError
+from omsgrain.formats.bag.base import library
+from omsgrain.formats.bag.cdr import VALUES, Decoder
+
+LARGEST: Final = 16 << 20
+"""Bytes of a message: the library makes an object for each two bytes of a hostile one."""
+_MAP_VALUE: Final = 2  # the number of the value in an entry of a map
+_WHAT: Final = "messages in protobuf"
+
+
+def decoder(name: str, schema: bytes) -> Decoder:
+    """Return the function that decodes messages of a type; as for ``cdr.decoder``.
+
+    Args:
+        name: the full name of the type, such as "foxglove.Log".
+        schema: a FileDescriptorSet.
+
+    Raises:
+        FormatError: the schema is broken.
+        UnsupportedError: the extra ``protobuf`` is not installed.
+    """
+    failures = library("protobuf", "google.protobuf.message", _WHAT)
+    kind = _message_class(name, schema, failures.DecodeError)
+
+    def decode(data: bytes) -> dict[str, Any]:
+        if len(data) > LARGEST:
+            raise TooLargeError("the message is too large", expected=f"at most {LARGEST} bytes")
+        message = kind()
+        try:
+            message.ParseFromString(data)
+        except failures.DecodeError:
+            raise FormatError("not a message of its type") from None
+        return _Values().values(message)
+
+    return decode
+
+
+def _message_class(name: str, schema: bytes, broken: type[Exception]) -> Any:
+    """Return the class of a message; the schema has the files that it depends on too."""
+    descriptors = library("protobuf", "google.protobuf.descriptor_pb2", _WHAT)
+    pools = library("protobuf", "google.protobuf.descriptor_pool", _WHAT)
+    factory = library("protobuf", "google.protobuf.message_factory", _WHAT)
+    pool = pools.DescriptorPool()
+    try:
+        files = {one.name: one for one in descriptors.FileDescriptorSet.FromString(schema).file}
+        for file in _by_dependency({name: one.dependency for name, one in files.items()}):
+            pool.AddSerializedFile(files[file].SerializeToString())
+        return factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    except (broken, TypeError, KeyError, ValueError):
+        raise FormatError("not a schema of protobuf", expected="a FileDescriptorSet") from None
+
+
+def _by_dependency(needs: Mapping[str, Iterable[str]]) -> Iterator[str]:
+    """Yield names so that each comes after those that it needs."""
+    done: dict[str, bool] = {}  # False while the needs of a name are visited
+    for root in needs:
+        path = [] if root in done else [(root, iter(needs[root]))]
+        while path:
+            name, rest = path[-1]
+            done[name] = False
+            following = next((one for one in rest if not done.get(one, False)), None)
+            if following is None:
+                path.pop()
+                done[name] = True
+                yield name
+            elif following in done:
+                raise ValueError("a file needs itself")
+            else:
+                path.append((following, iter(needs[following])))
+
+
+class _Values:
+    """Turns a message into plain values; fields without presence have their default."""
+
+    def __init__(self) -> None:
+        self._left = VALUES
+
+    def values(self, message: Any) -> dict[str, Any]:
+        fields = message.DESCRIPTOR.fields
+        self._charge(len(fields))  # an empty message has as many values as its type has fields
+        found = {}
+        for field in fields:
+            if field.has_presence and not message.HasField(field.name):
+                continue
+            found[field.name] = self._value(field, getattr(message, field.name))
+        return found
+
+    def _value(self, field: Any, value: Any) -> Any:
+        if isinstance(value, MutableMapping):
+            self._charge(len(value))
+            inner = field.message_type.fields_by_number.get(_MAP_VALUE)
+            if inner is None:
+                raise FormatError("the schema has a map without values")
+            return {str(key): self._value(inner, value[key]) for key in value}
+        if isinstance(value, MutableSequence):
+            self._charge(len(value))
+            return [self._value(field, one) for one in value]
+        if field.message_type is not None:
+            return self.values(value)
+        if field.enum_type is not None:
+            known = field.enum_type.values_by_number.get(value)
+            return value if known is None else known.name
+        return value
+
+    def _charge(self, count: int) -> None:
+        self._left -= count
+        if self._left < 0:
+            raise TooLargeError("the message has too many elements", expected=f"{VALUES}")

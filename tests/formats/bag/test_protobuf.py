@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages in protobuf: every kind of field, and hostile schemas and bytes."""
+
+from __future__ import annotations
+
+import math
+import random
+from typing import Any
+
+import pytest
+from google.protobuf import descriptor_pb2, timestamp_pb2
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from omsgrain.errors import FormatError, OmsError, TooLargeError
+from omsgrain.formats.bag.protobuf import LARGEST, decoder
+
+Field = descriptor_pb2.FieldDescriptorProto
+KINDS = {
+    "volts": Field.TYPE_FLOAT,
+    "exact": Field.TYPE_DOUBLE,
+    "count": Field.TYPE_INT64,
+    "big": Field.TYPE_FIXED64,
+    "zig": Field.TYPE_SINT32,
+    "on": Field.TYPE_BOOL,
+    "note": Field.TYPE_STRING,
+    "raw": Field.TYPE_BYTES,
+}
+
+
+def schema() -> descriptor_pb2.FileDescriptorSet:
+    """Two files: a type with every kind of field needs the time of the other file."""
+    found = descriptor_pb2.FileDescriptorSet()
+    file = found.file.add(name="acme/reading.proto", package="acme", syntax="proto3")
+    file.dependency.append("google/protobuf/timestamp.proto")
+    kind = file.message_type.add(name="Reading")
+    for number, (name, type) in enumerate(KINDS.items(), 1):
+        kind.field.add(name=name, number=number, type=type, label=Field.LABEL_OPTIONAL)
+    mode = file.enum_type.add(name="Mode")
+    for number, name in enumerate(("IDLE", "FAST")):
+        mode.value.add(name=name, number=number)
+    kind.field.add(name="mode", number=20, type=Field.TYPE_ENUM, type_name=".acme.Mode",
+                   label=Field.LABEL_OPTIONAL)  # fmt: skip
+    kind.field.add(name="timestamp", number=21, type=Field.TYPE_MESSAGE,
+                   type_name=".google.protobuf.Timestamp", label=Field.LABEL_OPTIONAL)  # fmt: skip
+    kind.field.add(name="inner", number=22, type=Field.TYPE_MESSAGE,
+                   type_name=".acme.Reading", label=Field.LABEL_REPEATED)  # fmt: skip
+    kind.field.add(name="values", number=23, type=Field.TYPE_INT32, label=Field.LABEL_REPEATED)
+    entry = kind.nested_type.add(name="TagsEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=Field.TYPE_INT32, label=Field.LABEL_OPTIONAL)
+    entry.field.add(name="value", number=2, type=Field.TYPE_STRING, label=Field.LABEL_OPTIONAL)
+    kind.field.add(name="tags", number=24, type=Field.TYPE_MESSAGE,
+                   type_name=".acme.Reading.TagsEntry", label=Field.LABEL_REPEATED)  # fmt: skip
+    timestamp_pb2.DESCRIPTOR.CopyToProto(found.file.add())
+    return found
+
+
+def message(**values: Any) -> Any:
+    pool = DescriptorPool()
+    for file in reversed(schema().file):
+        pool.AddSerializedFile(file.SerializeToString())
+    return GetMessageClass(pool.FindMessageTypeByName("acme.Reading"))(**values)
+
+
+def test_every_kind_of_field() -> None:
+    decode = decoder("acme.Reading", schema().SerializeToString())
+    sent = message(
+        volts=0.5, exact=math.pi, count=-(2**40), big=2**64 - 1, zig=-7, on=True, note="ä",
+        raw=b"\0\xff", mode=1, timestamp={"seconds": 5, "nanos": 6}, inner=[{"zig": 1}],
+        values=[1, -2], tags={3: "c"},
+    )  # fmt: skip
+    empty = {"volts": 0.0, "exact": 0.0, "count": 0, "big": 0, "zig": 0, "on": False, "note": "",
+             "raw": b"", "mode": "IDLE", "inner": [], "values": [], "tags": {}}  # fmt: skip
+    assert decode(sent.SerializeToString()) == {
+        "volts": 0.5, "exact": math.pi, "count": -(2**40), "big": 2**64 - 1, "zig": -7,
+        "on": True, "note": "ä", "raw": b"\0\xff", "mode": "FAST",
+        "timestamp": {"seconds": 5, "nanos": 6}, "inner": [{**empty, "zig": 1}],
+        "values": [1, -2], "tags": {"3": "c"},
+    }  # fmt: skip
+    assert decode(b"") == empty
+    assert decode(message(mode=9).SerializeToString())["mode"] == 9  # of a newer schema
+
+
+def changed(**names: str) -> bytes:
+    found = schema()
+    for name, value in names.items():
+        setattr(found.file[0], name, value)
+    return bytes(found.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("acme.Reading", b""),
+        ("acme.Reading", b"\x0a\x02hi"),
+        ("acme.Other", schema().SerializeToString()),
+        ("", schema().SerializeToString()),
+        ("acme.Reading", changed(package="other")),
+        ("acme.Reading", changed(name="google/protobuf/timestamp.proto")),
+        ("acme.Reading", schema().SerializeToString()[:-400]),
+    ],
+)
+def test_broken_schemas(name: str, data: bytes) -> None:
+    with pytest.raises(FormatError):
+        decoder(name, data)
+
+
+def test_files_that_need_each_other() -> None:
+    found = descriptor_pb2.FileDescriptorSet()
+    for n in range(3_000):
+        found.file.add(name=f"{n}.proto").dependency.append(f"{n + 1}.proto")
+    last = found.file.add(name="3000.proto", package="a")
+    last.message_type.add(name="M")
+    assert decoder("a.M", found.SerializeToString())(b"") == {}
+    last.dependency.append("0.proto")
+    with pytest.raises(FormatError):
+        decoder("a.M", found.SerializeToString())
+
+
+def test_hostile_messages() -> None:
+    decode = decoder("acme.Reading", schema().SerializeToString())
+    deep = message()
+    at = deep
+    for _ in range(150):
+        at = at.inner.add()
+    with pytest.raises(FormatError):
+        decode(deep.SerializeToString())
+    with pytest.raises(FormatError):
+        decode(b"\xff\xff\xff")
+    with pytest.raises(TooLargeError):
+        decode(bytes(LARGEST + 1))
+    with pytest.raises(TooLargeError):  # two bytes each, and thirteen values
+        decode(b"\xb2\x01\x00" * 100_000)
+    with pytest.raises(TooLargeError):
+        decode(message(values=bytes(2_000_000)).SerializeToString())
+
+
+def test_mutated_messages_and_schemas() -> None:
+    seed, good = random.Random(6), schema().SerializeToString()
+    sent = message(volts=1, note="abc", values=[1, 2], inner=[{"note": "x"}]).SerializeToString()
+    decode = decoder("acme.Reading", good)
+    for n in range(6_000):
+        data = bytearray(good if n % 3 == 0 else sent)
+        data[seed.randrange(len(data))] = seed.randrange(256)
+        try:
+            if n % 3 == 0:
+                decoder("acme.Reading", bytes(data))(sent)
+            else:
+                decode(bytes(data))
+        except OmsError:
+            continue
