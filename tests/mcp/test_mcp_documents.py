@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,11 @@ import pytest
 import omsgrain as og
 from omsgrain import crypto
 from omsgrain.formats import sniff
-from omsgrain.mcp.tools import EXPORTED
+from omsgrain.mcp.arguments import ToolArgument
+from omsgrain.mcp.documents import export_any
+from omsgrain.mcp.service import Cancelled, McpOptions, McpService
+from omsgrain.mcp.tools import EXPORTED, TOOLS
+from omsgrain.memory import verbs
 from support.mcp_agents import ADA, BOB, Agent, agent, belief, text_of
 from support.paths import ROOT
 from support.signers import ALICE
@@ -271,3 +275,39 @@ def test_import_knows_documents_of_other_systems(ada: Agent) -> None:
     assert ada.do("recall", query="otto mussels")["memories"]
     again = ada.do("import", data=json.dumps(lines[0]) + "\n")
     assert again["memories_imported"] == 0
+
+
+TENANT = "urn:example:ada"
+
+
+class Gone:
+    """The work of a call whose client leaves after some steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    async def run(self, function: Callable[[], Any], *, large: bool) -> Any:
+        return function()
+
+    def alive(self) -> None:
+        self.steps -= 1
+        if self.steps < 0:
+            raise Cancelled
+
+
+@pytest.mark.parametrize("format", EXPORTED)
+def test_an_export_ends_when_its_client_is_gone(format: str) -> None:
+    given = {name: one.default for name, one in _arguments("export").items()}
+    given |= {"format": format, "redact_pii": False}
+    with og.open(":memory:") as store:
+        for n in range(50):
+            verbs.remember(store, TENANT, f"memory {n}")
+        with pytest.raises(Cancelled):
+            export_any(McpService(store, McpOptions(user=TENANT), Gone(0)), dict(given))
+        assert not [entry for entry in store.audit.entries() if entry.operation == "export"]
+        export_any(McpService(store, McpOptions(user=TENANT), Gone(1_000)), dict(given))
+        assert [entry for entry in store.audit.entries() if entry.operation == "export"]
+
+
+def _arguments(tool: str) -> dict[str, ToolArgument]:
+    return {one.name: one for one in TOOLS[tool].arguments}

@@ -344,6 +344,7 @@ def export_bundle(
     *,
     actor: str | None = None,
     report: AimemExportReport | None = None,
+    alive: Callable[[], None] = lambda: None,
     **options: Any,
 ) -> list[Bundle]:
     """Export a tenant: one bundle for each producer, in the order of their names.
@@ -353,7 +354,7 @@ def export_bundle(
 
     Spec: AIMEM §2, §5.5
     """
-    export = AimemExport(store, tenant, BundleOptions(**options), report)
+    export = AimemExport(store, tenant, BundleOptions(**options), report, alive)
     bundles = [export.bundle(name) for name in export.producers]
     export.memory.check()
     export.note(actor)

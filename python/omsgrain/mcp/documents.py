@@ -40,6 +40,7 @@ def export_any(service: McpService, given: dict[str, Any]) -> Json:
         service.store,
         service.user,
         report=report,
+        alive=service.work.alive,
         scope="FULL" if since is None else "SINCE",
         since=since,
         together=True,
