@@ -207,6 +207,14 @@ def test_forgetting_takes_vendor_data_along(store: og.GrainStore) -> None:
     assert said(store) == vendors(1, 2)
 
 
+def test_a_grain_deleted_for_good_comes_with_no_import(store: og.GrainStore) -> None:
+    rules(store, document(1, 2))
+    removal.delete(store, current(store, uuid(1)).address, erased="forgotten")
+    rules(store, document(1, 2))
+    assert not left(store, b"about 1")
+    assert len(contents(store)) == 1
+
+
 def test_protected_memories_are_not_forgotten(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     store.holds.add(current(store, uuid(1)).address, authority="court", reason_code="case")

@@ -30,8 +30,8 @@ Two sensors disagree; a contested grain stays among current results:
     omsgrain mark memory.omsg ADDRESS contested --reason "the second sensor says 19"
 """
 DELETE = """
-Delete a grain, and remove its bytes from the disk:
-    omsgrain delete memory.omsg ADDRESS --reason "asked for by mail"
+Delete a grain for good, and remove its bytes from the disk:
+    omsgrain delete memory.omsg ADDRESS --reason "asked for by mail" --erased forgotten
     omsgrain compact memory.omsg
 """
 HOLD = """
@@ -125,20 +125,32 @@ def mark(
 @_store
 @_address
 @_reason
+@click.option(
+    "--erased",
+    metavar="CODE",
+    help="Also keep imports and syncs from bringing the grain back. CODE is a word for the "
+    "tombstone, such as forgotten; nothing personal.",
+)
 @actor_option
 @keys_option
 @output.json_option
 def delete(
-    store: Where, address: str, reason: str | None, actor: str | None, as_json: bool
+    store: Where,
+    address: str,
+    reason: str | None,
+    erased: str | None,
+    actor: str | None,
+    as_json: bool,
 ) -> None:
     """Delete the grain at ADDRESS from STORE, if its policy, holds and retention allow it.
 
-    Until `compact`, free pages of the file can still hold its bytes.
+    An import or a sync can bring the grain back, unless you give --erased. Until `compact`, free
+    pages of the file can still hold its bytes.
     """
     from omsgrain.memory import removal
 
     with writable(store, actor) as grains:
-        removal.delete(grains, address, reason=reason)
+        removal.delete(grains, address, reason=reason, erased=erased)
     output.done(as_json, "deleted", content_address=address, deleted=True)
 
 

@@ -33,20 +33,23 @@ if TYPE_CHECKING:
 _PAGE: Final = 100  # grains: an audit entry lists a thousand, parts among them
 
 
-def delete(store: GrainStore, address: str, *, reason: str | None = None) -> None:
+def delete(
+    store: GrainStore, address: str, *, reason: str | None = None, erased: str | None = None
+) -> None:
     """Remove a grain and its copies in documents; all or nothing.
 
-    The context of its records in documents is removed with its last version.
+    The context of its records in documents is removed with its last version. An import or a sync
+    can bring the grain back, unless ``erased`` gives a reason code: then a tombstone stops them.
     """
     grain = _opened(store, address)
     owner = None if grain is None else grain.get("user_id")
     if grain is None or not isinstance(owner, str):
-        store.delete(address, reason=reason)
+        store.delete_many([address], reason=reason, erased=erased)
         return
     owned = UserGrains(store, owner)
     more, ids = owned.left_of([grain])
     with trimmed(store, owner, ids, owned.listed([grain.address, *more])) as beside:
-        store.delete_many([grain.address], beside=[*more, *beside], reason=reason)
+        store.delete_many([grain.address], beside=[*more, *beside], reason=reason, erased=erased)
 
 
 def clear_mentions(store: GrainStore, identities: Identities | Iterable[str]) -> None:
