@@ -76,7 +76,7 @@ def test_no_two_headings_of_a_page_have_one_anchor(made: ModuleType) -> None:
 def test_signatures_are_typed(made: ModuleType) -> None:
     """No argument and no result of a verb is without a type; filters have theirs by name."""
     text = made.load().page("store")
-    assert text.count("**filters: Unpack[Filters]") == 7
+    assert text.count("**filters: Unpack[Filters]") == 8
     for _, _, name, _ in made.load().entries():
         one = made.named(name)
         if made.is_verb(one.value):

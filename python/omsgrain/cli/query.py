@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +15,7 @@ from omsgrain.cli.command import Manual, argument, store_argument
 from omsgrain.cli.console import Console, TableColumn, TextTable, progress
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.open import keys_option, open_store, open_to_read
-from omsgrain.errors import NotFoundError
+from omsgrain.errors import NotFoundError, UnsupportedError
 from omsgrain.json_values import time_text
 from omsgrain.query.envelope import envelope, gist, standing
 from omsgrain.storage.location import Where
@@ -41,6 +43,8 @@ What the store knew on New Year's Day about the kitchen:
 One user's grains with both words, also encrypted ones:
     omsgrain query memory.omsg --user u17 --words 'broken lamp' --keys people.keys \
         --master master.key
+The last reading of each sensor in a store with an index of observer_id:
+    omsgrain query robot.omsg --type observation --latest-per observer_id
 One user's retracted grains:
     omsgrain query memory.omsg --status retracted --user u17
 """
@@ -77,6 +81,8 @@ Any of two words; one required; two together:
 @click.option("--count", is_flag=True, help="Count all matches; this may read them all.")
 @click.option("--explain", is_flag=True, help="Show how the query was answered.")
 @click.option("--scan", is_flag=True, help="Read every grain if no index answers.")
+@click.option("--latest-per", metavar="PATH",
+              help="Only the newest grain of each value there, such as observer_id.")  # fmt: skip
 @click.option("--full", is_flag=True, help="Show whole addresses.")
 @keys_option
 @output.json_option
@@ -88,6 +94,7 @@ def query(
     count: bool,
     explain: bool,
     scan: bool,
+    latest_per: str | None,
     full: bool,
     as_json: bool,
     **given: Any,
@@ -102,16 +109,26 @@ def query(
     filters = taken(given)
     asked = filters.keys() & {"known_at", "verification_status"}
     states = None  # None if all results are current
-    with open_store(store, readonly=True) as grains:
-        page = grains.query(
-            **filters,
-            order=order,
-            limit=limit,
-            cursor=cursor,
-            count=count,
-            explain=explain,
-            scan=scan,
+    if latest_per is not None and (order != "newest" or cursor or count or explain):
+        raise click.UsageError(
+            "--latest-per excludes --order oldest, --cursor, --count and --explain"
         )
+    with open_store(store, readonly=True) as grains, in_words():
+        if latest_per is not None:
+            from omsgrain.query.query import page_of
+
+            newest = grains.latest(latest_per, limit=limit, scan=scan, **filters)
+            page = page_of(newest)
+        else:
+            page = grains.query(
+                **filters,
+                order=order,
+                limit=limit,
+                cursor=cursor,
+                count=count,
+                explain=explain,
+                scan=scan,
+            )
         if asked or filters.get("current", True) is not True:
             states = [_state(grains, hit.address) for hit in page.results]
     if as_json:
@@ -121,6 +138,19 @@ def query(
         Console().table(table(page, states, full=full))
     for text in remarks(page):
         click.echo(output.safe(text), err=True)
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """Let a refusal name the options of this command."""
+    try:
+        yield
+    except UnsupportedError as error:
+        if error.expected is not None:
+            options = {"scan=True": "--scan", "store.paths.add": "omsgrain paths --add"}
+            for name, option in options.items():
+                error.expected = error.expected.replace(name, option)
+        raise
 
 
 def _state(grains: GrainStore, address: str) -> GrainStatus | None:

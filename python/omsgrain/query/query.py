@@ -157,6 +157,11 @@ def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[H
     return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
 
 
+def page_of(grains: Sequence[Grain], names: tuple[str, ...] = ()) -> Page:
+    """Make a page of results that nothing follows."""
+    return Page([Hit(one, None, names, one.address) for one in grains], None, None, None, None, 0)
+
+
 Order = Literal["newest", "oldest"]
 
 _LIMIT = 10_000

@@ -113,6 +113,13 @@ def _passes(found: object, test: ValueTest) -> bool:
     return (alike and found == test.value) is (test.operator == "eq")
 
 
+def scalar_at(fields: Mapping[str, Any], path: tuple[str, ...]) -> tuple[str, Scalar] | None:
+    """Return the kind and the value at a path; None if nothing is compared with it."""
+    found: Any = _at(fields, path)
+    kind = _kind(found)
+    return None if kind is None else (kind, found)
+
+
 def _at(fields: Mapping[str, Any], path: tuple[str, ...]) -> object:
     found: object = fields
     for key in path:

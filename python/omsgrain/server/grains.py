@@ -19,17 +19,25 @@ from starlette.responses import Response
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.errors import KeyMissingError, NotFoundError, OmsError, TrustError, UnsupportedError
+from omsgrain.errors import (
+    KeyMissingError,
+    NotFoundError,
+    OmsError,
+    RangeError,
+    SchemaError,
+    TrustError,
+    UnsupportedError,
+)
 from omsgrain.formats.aimem.document import validate
 from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.json_text import bounded, parse
 from omsgrain.formats.problems import DocumentError
-from omsgrain.grain import make, plain
+from omsgrain.grain import Grain, make, plain
 from omsgrain.header import ENVELOPE_BYTE
 from omsgrain.json_values import revive
 from omsgrain.memory import removal
 from omsgrain.query.envelope import envelope
-from omsgrain.query.query import Page
+from omsgrain.query.query import Page, page_of
 from omsgrain.server.errors import HttpRefusal, refusal_of
 from omsgrain.server.request import BLOB, BUNDLE, JSON, RequestContext, as_json, weights
 from omsgrain.server.service import Flag
@@ -232,10 +240,12 @@ _TOGETHER: Final = 100  # grains that are read before their bytes are counted
 async def query(call: RequestContext) -> Response:
     """Return a page of grains that match all filters; fewer than the limit if they are large."""
     given: dict[str, Any] = dict(call.given) | {"current": _CURRENT[call.given["current"]]}
+    per = given.pop("latest_per")
 
     def work(flag: Flag) -> Response:
         try:
-            return as_json(_page(call, given, flag))
+            found = _page(call, given, flag) if per is None else _latest(call, given, per)
+            return as_json(found)
         except OmsError as error:
             raise _query_refused(error) from None
 
@@ -255,6 +265,24 @@ def _page(call: RequestContext, given: dict[str, Any], flag: Flag) -> dict[str, 
         if page.next_cursor is None or not left or size >= _BYTES:
             return found | {"next_cursor": page.next_cursor}
         flag.check()
+
+
+def _latest(call: RequestContext, given: dict[str, Any], per: str) -> dict[str, Any]:
+    """Return the newest grains of each value, up to the bytes of a page."""
+    for name in ("order", "cursor", "count"):
+        if given.pop(name) not in (None, False, "newest"):
+            raise SchemaError("latest_per excludes this parameter", field=f"/{name}")
+    if given["limit"] > _TOGETHER:
+        expected = f"at most {_TOGETHER} with latest_per"
+        raise RangeError("limit out of range", field="/limit", expected=expected)
+    kept: list[Grain] = []
+    size = 0
+    for grain in call.service.stores.main.latest(per, **given, user_id=call.tenant):
+        size += len(grain.blob)
+        if kept and size > _BYTES:
+            break
+        kept.append(grain)
+    return _values(page_of(kept))
 
 
 async def search(call: RequestContext) -> Response:
@@ -289,8 +317,15 @@ async def search(call: RequestContext) -> Response:
     return await call.do(work)
 
 
+_WORDS: Final = {", or scan=True": "", "store.paths.add": "the operator can add one"}
+"""Words of a refusal in Python -> the same for clients of the server, which have no scans."""
+
+
 def _query_refused(error: OmsError) -> Exception:
     """Make the refusal of a query: it names a parameter, not a grain."""
+    if isinstance(error, UnsupportedError) and error.expected is not None:
+        for python, words in _WORDS.items():
+            error.expected = error.expected.replace(python, words)
     found = refusal_of(error)
     if found.rule != "invalid_grain":
         return error

@@ -89,6 +89,7 @@ _QUERY: Final = (
     Parameter("limit", "The most results on a page.", "integer", low=1, high=1_000, default=50),
     Parameter("cursor", "The next_cursor of the page before."),
     Parameter("count", "Count all matches.", "boolean", default=False),
+    Parameter("latest_per", "Only the newest grain of each value of this field or path."),
 )
 _SEARCH: Final = (
     Parameter("text", "The words to search for.", required=True),

@@ -180,6 +180,24 @@ def query(
     return page
 
 
+def latest(context: Context, per: str, limit: int, scan: bool, filters: Filters) -> list[Grain]:
+    from omsgrain.query import latest as newest
+    from omsgrain.query.filters import conditions
+    from omsgrain.query.where import path_of
+
+    clock = context.settings.clock
+    try:
+        path = path_of(per)
+    except SchemaError as error:
+        error.field = "/per"
+        raise
+    asked = conditions(filters, clock)
+    with context.storage.read() as reader:
+        found = newest.latest(reader, asked, path, limit=limit, scan=scan, clock=clock)
+    context.count_reads([grain.address for _, grain in found])
+    return [grain for _, grain in found]
+
+
 def verify(context: Context, errors: OnError) -> VerifyReport:
     stop = stops(errors)
     verified = 0

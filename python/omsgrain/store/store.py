@@ -368,6 +368,25 @@ class GrainStore(StorePart):
         clock = context.settings.clock
         return queries.iterate(context.storage.read, filters, scan=scan, clock=clock)
 
+    def latest(
+        self, per: str, *, limit: int = 1_000, scan: bool = False, **filters: Unpack[Filters]
+    ) -> list[Grain]:
+        """Return the newest grain of each value of a field, newest first.
+
+        With an index of the path, the store reads one grain for each value; see ``store.paths``.
+
+        Args:
+            per: the field, such as ``observer_id``, or a path as in the filter ``where``. Grains
+                without a text, number or bool there are left out.
+            limit: the number of values, 1 to 10,000; those with the newest grains.
+            scan: allow it to read every grain if no index answers.
+            **filters: as for ``query``; the newest grains of those that match.
+
+        Raises:
+            SchemaError, RangeError, UnsupportedError: as for ``query``.
+        """
+        return read.latest(self._context, per, limit, scan, filters)
+
     def namespaces(self, prefix: str = "", *, user_id: str | None = None) -> list[str]:
         """Return the namespaces of the current grains, sorted, without reading every grain.
 
