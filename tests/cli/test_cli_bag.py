@@ -53,6 +53,21 @@ def test_a_mapping_and_a_directory(shell: Shell, tmp_path: Path) -> None:
         assert next(iter(grains))["object"] == {"v": 24.0}
 
 
+def test_a_mapping_file_and_encrypted_grains(shell: Shell, tmp_path: Path) -> None:
+    target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
+    (tmp_path / "map.toml").write_text(
+        'type = "observation"\n[map]\n"object.v" = "volts"\n[set]\nuser_id = "u-9f3b77"\n'
+    )
+    assert shell("keys", "master", tmp_path / "master.key") == 0
+    keys = ("--keys", tmp_path / "people.keys", "--master", tmp_path / "master.key")
+    assert shell("keys", "create", *keys[1:]) == 0
+    more = ("--mapping", tmp_path / "map.toml", "--topic", "/power", *keys)
+    assert shell.json("ingest", target, bag, *more)["stored"] == 20
+    assert shell.json("ingest", target, bag, *more)["duplicates"] == 20
+    got = shell.json("export", target, tmp_path / "box.mcap", *keys)
+    assert (got["grains"], got["messages"], got["encrypted"]) == (20, 0, 20)
+
+
 def test_rejects(shell: Shell, tmp_path: Path) -> None:
     target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
     bag.write_bytes(bag.read_bytes()[: bag.stat().st_size // 2])

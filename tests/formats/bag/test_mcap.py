@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import random
 import struct
+import sys
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -17,7 +18,7 @@ from mcap.writer import CompressionType
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
-from omsgrain.formats.bag.base import BagAttachment, BagLimits, BagMessage
+from omsgrain.formats.bag.base import BagAttachment, BagLimits, BagMessage, library
 from omsgrain.formats.bag.mcap import MAGIC, McapReader, is_mcap
 from support.bag_files import write_mcap
 
@@ -178,3 +179,23 @@ def test_checksums_of_the_data_and_the_summary() -> None:
         with pytest.raises(FormatError) as caught:
             read(file + MAGIC)
         assert caught.value.rule == "crc"
+
+
+@pytest.mark.parametrize(
+    ("extra", "missing", "module"),
+    [
+        ("mcap", "mcap", "mcap.records"),
+        ("protobuf", "google.protobuf", "google.protobuf.message"),  # google may be there
+        ("rosbags", "rosbags", "rosbags.typesys"),
+    ],
+)
+def test_a_missing_package_is_named(
+    monkeypatch: pytest.MonkeyPatch, extra: str, missing: str, module: str
+) -> None:
+    for name in [one for one in sys.modules if one.partition(".")[0] == missing.split(".")[0]]:
+        if name == missing or name.startswith(f"{missing}."):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(UnsupportedError) as caught:
+        library(extra, module, "recordings")
+    assert f"{extra!r}" in (caught.value.expected or "")

@@ -98,6 +98,6 @@ def library(extra: str, module: str, what: str) -> Any:
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name != module.partition(".")[0]:
+        if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise UnsupportedError(f"{what} need {extra}", expected=packages_of(extra)) from None
