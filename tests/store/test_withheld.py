@@ -21,7 +21,7 @@ from support.shell import Shell
 
 MIF1 = MAKERS[1]
 OVER = {"retention_days": 1, "timestamp": "2020-01-01T00:00:00Z"}
-TENANT = {"tenant_id": "urn:example:ada"}
+TENANT: dict[str, Any] = {"tenant_id": "urn:example:ada"}
 WITHHELD = {"retention over": 2, "restricted": 1}
 
 
