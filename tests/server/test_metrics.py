@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from omsgrain.errors import StoreError
 from omsgrain.server.metrics import BUCKETS, Figure, RequestCounts, text_of
 from omsgrain.server.routes import ROUTES
 from omsgrain.server.service import ServerOptions
+from omsgrain.store.context import context_of
 from support.http_process import Served
 from support.http_server import ADA, lamp, site
 from support.shell import USAGE, Shell, belief, lines
@@ -69,14 +71,32 @@ def test_without_the_option_there_are_no_metrics(tmp_path: Path) -> None:
 def test_a_server_whose_store_cannot_be_written_is_not_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with site(tmp_path / "m.omsg") as served:
+    with site(path := tmp_path / "m.omsg") as served:
 
-        def full() -> None:
-            raise StoreError("no space left on device")
+        def reason(code: str) -> str:
+            answer = served.ask("GET", "/readyz")
+            told = answer.json()
+            assert (answer.status_code, told["rule"], told["code"]) == (
+                503, "store_unavailable", code,
+            )  # fmt: skip
+            assert served.ask("GET", "/healthz").status_code == 200
+            assert str(tmp_path) not in answer.text
+            return str(told["detail"])
 
-        monkeypatch.setattr(type(served.service.stores), "check_writable", lambda _: full())
-        assert served.ask("GET", "/readyz").status_code == 503
-        assert served.ask("GET", "/healthz").status_code == 200
+        path.rename(away := tmp_path / "away.omsg")
+        assert "directory" in reason("ERR_STORE")
+        away.rename(path)
+        assert served.ask("GET", "/readyz").json() == {"status": "ok"}
+        usage = shutil.disk_usage(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=4096))
+            assert "full" in reason("ERR_DISK_FULL")
+
+        def refuse(*_: object) -> None:
+            raise StoreError("map resized")
+
+        monkeypatch.setattr(type(context_of(served.service.stores.main).inner), "write", refuse)
+        assert reason("ERR_STORE")
 
 
 def test_workers_answer_for_all(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
@@ -11,10 +12,17 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import omsgrain as og
-from omsgrain.errors import OmsError, SchemaError, UnsupportedError
+from omsgrain.errors import (
+    DiskFullError,
+    OmsError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+)
 from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.formats.json_text import VALUES
 from omsgrain.memory.removal import erasures
@@ -35,6 +43,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _QUICK = 16  # threads for short work: lookups of tokens, writes of bodies
+_FREE: Final = 1 << 20  # the least bytes of a disk that is not full
 _KEPT = 8
 """Idle peers that stay open: each takes some 50 bytes a grain."""
 _WAITING = 8
@@ -102,8 +111,23 @@ class Stores:
             return self._by_actor[actor]
 
     def check_writable(self) -> None:
-        """Begin a write and end it again. Raises StoreError if the store cannot be written."""
-        context_of(self.main).inner.write(_nothing)
+        """Begin a write and end it again.
+
+        Raises:
+            HttpRefusal: the store cannot be written, with the reason.
+        """
+        storage = context_of(self.main).inner
+        folder = storage.sidecar.folder
+        try:
+            if folder is not None:
+                _check_disk(folder)
+            storage.write(_nothing)
+        except DiskFullError as error:
+            raise HttpRefusal("store_unavailable", "the disk is full", code=error.code) from None
+        except StoreError as error:
+            known = "the database does not answer" if folder is None else None
+            reason = known or "the store's directory is gone, or cannot be written"
+            raise HttpRefusal("store_unavailable", reason, code=error.code) from None
 
     def peer(self, token: Token) -> Peer:
         """Return the store as a peer with the rights of a token."""
@@ -119,6 +143,16 @@ class Stores:
     def close(self) -> None:
         for store in (self.main, *self._by_actor.values()):
             store.close()
+
+
+def _check_disk(folder: Path) -> None:
+    """Refuse a full disk, which an empty write does not notice, and a directory that is gone."""
+    try:
+        free = shutil.disk_usage(folder).free
+    except OSError:
+        raise StoreError("the store's directory is gone") from None
+    if free < _FREE:
+        raise DiskFullError("the disk is full", expected=f"at least {_FREE} bytes free")
 
 
 def _nothing(_: Writer) -> None:

@@ -14,6 +14,8 @@ import psycopg
 import pytest
 
 from omsgrain.errors import StoreError
+from omsgrain.server.errors import HttpRefusal
+from omsgrain.server.service import Stores
 from omsgrain.storage.base import Writer, pages
 from omsgrain.storage.lmdb.commit_queue import PendingWrite
 from omsgrain.storage.postgres import PostgresStorage
@@ -21,6 +23,7 @@ from omsgrain.storage.postgres import storage as turns
 from omsgrain.storage.postgres import writer as counting
 from omsgrain.storage.postgres.storage import Commits
 from omsgrain.storage.postgres.writer import PostgresWriter, TermCounts
+from omsgrain.store import GrainStore
 from support.paths import TESTS
 from support.small_grains import facts, put, retract, split
 from support.store_contract import put as put_pairs
@@ -170,6 +173,8 @@ def test_a_snapshot_that_lost_its_server(store: PostgresStorage, server: Postgre
 
 def test_a_server_that_stays_away(server: Postgres, url: str) -> None:
     store = PostgresStorage(url, tenant=server.tenant(), patience=0.2)
+    stores = Stores(GrainStore(store))
+    stores.check_writable()
     server.stop("fast")
     try:
         for call in (store.stats, lambda: put(store, *facts(1))):
@@ -177,6 +182,10 @@ def test_a_server_that_stays_away(server: Postgres, url: str) -> None:
                 call()
         with pytest.raises(StoreError):
             PostgresStorage(url)
+        with pytest.raises(HttpRefusal) as refused:
+            stores.check_writable()  # what /readyz of a server asks
+        assert (refused.value.status, refused.value.code) == (503, "ERR_STORE")
+        assert "database" in str(refused.value.detail)
     finally:
         server.start()
     assert put(store, *facts(1)) == [1]
