@@ -257,6 +257,20 @@ def test_import_rejects_other_files(shell: Shell, tmp_path: Path, store: Path) -
     assert not other.exists()
 
 
+@pytest.mark.parametrize("text", ["hello\n", '{"a": 1}', '{"a": 1,', "[1]", "ts,device\n1,a\n"])
+def test_import_of_text_says_that_it_is_no_document(
+    shell: Shell, tmp_path: Path, text: str
+) -> None:
+    for name in ("x.json", "x.csv", "x"):
+        (file := tmp_path / name).write_text(text)
+        error = shell.error("import", tmp_path / "new.omsg", file)[1]
+        assert error["code"] == "ERR_UNSUPPORTED", error
+        assert "ingest" in error["expected"] and "container" not in error["message"]
+    (file := tmp_path / "x.mg").write_text(text)
+    assert shell.error("import", tmp_path / "new.omsg", file)[1]["code"] != "ERR_UNSUPPORTED"
+    assert not (tmp_path / "new.omsg").exists()
+
+
 def test_stats_shows_the_watermark(shell: Shell, store: Path) -> None:
     assert 0 <= shell.json("stats", store)["watermark"] <= shell.json("stats", store)["last_seq"]
     with og.open(store) as grains:

@@ -65,6 +65,8 @@ _STRATEGIES = ("skip_duplicates", "overwrite", "rename")
 _BUNDLE = ("tenant", "allow_dna_updates", "dry_run")
 """The options that only bundles have, and documents of MIF ``dry_run``."""
 _DOCUMENT = ("merge_strategy", "atomic", "keep_document", "passphrase_file", "user", "mode")
+_HEAD = 4 << 10  # bytes that tell text from grains
+_KNOWN = "a .mg file (JSON lines and tables of your own go in with ingest)"
 """The options that only documents of MIF have."""
 
 
@@ -256,6 +258,7 @@ def _format_of(file: Path) -> str:
     """What FILE is, by its content; a .mg file if nothing says that it is a document."""
     from omsgrain.formats.bag.mcap import is_mcap
     from omsgrain.interchange.convert import format_of_name
+    from omsgrain.interchange.ingest import refuse_text
     from omsgrain.store.parquet import is_parquet
 
     if file.is_dir() and not location_of(file).exists():
@@ -271,6 +274,9 @@ def _format_of(file: Path) -> str:
         return AIMEM.name
     if format_of_name(file) not in (None, "mg") or is_given(*_BUNDLE, *_DOCUMENT):
         sniff_file(file)  # says why it is no document
+    if not file.name.endswith(".mg") and file.is_file():
+        with file.open("rb") as stream:
+            refuse_text(stream.read(_HEAD), _KNOWN)
     return "mg"
 
 

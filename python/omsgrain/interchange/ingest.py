@@ -190,13 +190,17 @@ def one_grain(data: bytes) -> bytes:
             "a container of many grains",
             expected="one grain; import it, and name the grain by its address",
         )
-    head = data[:_HEAD]
-    if head and not _CONTROL.search(head):  # a blob begins with a version, which is a small number
+    refuse_text(data[:_HEAD], "a grain")
+    return data
+
+
+def refuse_text(head: bytes, wanted: str) -> None:
+    """Refuse a file of grains that begins as text: no grain and no container does."""
+    if head and not _CONTROL.search(head):  # both have small numbers in front
         from omsgrain.formats.table import FORMATS
 
         is_json = head.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
         raise UnsupportedError(
             "JSON of no known format" if is_json else "a file of no known format",
-            expected=f"a grain, or a document: {', '.join(FORMATS)}",
+            expected=f"{wanted}, or a document: {', '.join(FORMATS)}",
         )
-    return data
