@@ -88,7 +88,7 @@ SANITIZED := target/sanitize/python
 BOUND := $(foreach file,lane.py python_types.py jsonl.py jcs.py reading_many.py strictness.py \
 	compressed.py container_blocks.py container_packed.py signatures_many.py formats_shapes.py \
 	formats_like.py blind.py memtable.py fingerprint.py,$(wildcard tests/*/test_$(file)))
-sanitize: build ## the core's tests, and those of the binding, with AddressSanitizer
+sanitize: build ## the core's tests, those of the binding and those in C, with AddressSanitizer
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS=-Zsanitizer=address cargo test --release --locked -q -p omsgrain-core --features binding --lib --tests \
 		--target $(HOST) --target-dir target/sanitize
 	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Zexternal-clangrt" cargo build --release --locked -q \
@@ -98,6 +98,12 @@ sanitize: build ## the core's tests, and those of the binding, with AddressSanit
 	cp target/sanitize/binding/$(HOST)/release/lib_core.so $(SANITIZED)/omsgrain/_core.abi3.so
 	LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 		PYTHONPATH=$(SANITIZED) $(BIN)/python -m pytest -p no:cacheprovider $(BOUND)
+	RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=address -Zexternal-clangrt" cargo build --release --locked -q \
+		--manifest-path rust/nostd/Cargo.toml --config profile.release.lto=false \
+		--target $(HOST) --target-dir target/sanitize/nostd
+	gcc -std=c11 -g -O1 -fsanitize=address,undefined -fno-sanitize-recover -Irust/nostd -pthread rust/nostd/check.c \
+		target/sanitize/nostd/$(HOST)/release/libomsgrain.a -o target/sanitize/check
+	$(BIN)/python rust/nostd/vectors.py | ASAN_OPTIONS=detect_leaks=0 target/sanitize/check
 
 FUZZ_SECONDS ?= 60
 fuzz: build ## each fuzz target for a minute, or FUZZ_SECONDS: those of the core, then those in Python

@@ -8,7 +8,7 @@ cd "$(dirname "$0")"
 seconds=${1:-60}
 targets=("${@:2}")
 [ ${#targets[@]} -gt 0 ] || targets=(decode msgpack_map cbor_map json_encode header datetime sealed lanes
-    shape_write shape_read shape_json jcs frames unpacking extent cose)
+    shape_write shape_read shape_json jcs frames unpacking extent cose lightweight)
 
 # cargo-fuzz asks rustc for flags that only nightlies take; this makes the stable one take them.
 export RUSTC_BOOTSTRAP=1

@@ -105,6 +105,11 @@ _ELIDED = {
     "type": "belief", "relation": "prefers", "confidence": 0.5, "created_at": AT,
     "_elided": {"subject": f"sha256:{HASH}", "object": f"sha256:{HASH_2}"}, "_disclosure_of": HASH,
 }  # fmt: skip
+_READING: dict[str, Any] = {
+    "type": "observation", "observer_id": "thermometer 4", "observer_type": "temperature",
+    "subject": "greenhouse", "object": {"value": 22.5, "unit": "Cel"}, "confidence": 0.98,
+    "created_at": AT, "namespace": "plant:7",
+}  # fmt: skip
 
 _MORE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("021-action-definition", "an action that defines a tool", _DEFINITION, {}),
@@ -132,6 +137,13 @@ _MORE: tuple[tuple[str, str, dict[str, Any], dict[str, Any]], ...] = (
     ("035-related-weight", "a weight is a float64 too: an integer given for it becomes one", {
         **_TRIPLE_EVENT, "related_to": [{"hash": HASH, "relation_type": "causal", "weight": 1}]},
      {}),
+    ("036-reading-msgpack", "a sensor's reading in the lightweight profile", _READING,
+     {"profile": "lightweight"}),
+    ("037-reading-cbor", "the same in CBOR, with the number as a short float", _READING,
+     {"profile": "lightweight", "encoding": "cbor"}),
+    ("038-reading-composed", "texts of a reading are composed, and an object can be text", {
+        **_READING, "subject": "Gewa\u0308chshaus", "object": "22,5 \u212b",
+        "namespace": "pla\u030antering"}, {"profile": "lightweight"}),
 )  # fmt: skip
 
 

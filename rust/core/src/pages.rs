@@ -429,11 +429,16 @@ impl<'s> Walk<'s> {
         self.meet(number, 1)?;
         let page = self.page(number, HEADER)?;
         let pages = u64::from(u32_at(&page, 12)?);
-        if u16_at(&page, 10)? != OVERFLOW || pages != (HEADER + size).div_ceil(self.size) as u64 {
+        if u16_at(&page, 10)? != OVERFLOW || pages != pages_of(size, self.size) {
             return Err(format!("page {number} is no value of that size"));
         }
         if pages > 1 { self.meet(number + 1, pages - 1) } else { Ok(()) }
     }
+}
+
+/// The pages of a value. A damaged size can be as large as the address space of 32 bits.
+fn pages_of(size: usize, page: usize) -> u64 {
+    (HEADER as u64 + size as u64).div_ceil(page as u64)
 }
 
 /// The order of the keys of a page.
@@ -506,4 +511,15 @@ fn u32_at(bytes: &[u8], at: usize) -> Found<u32> {
 
 fn u64_at(bytes: &[u8], at: usize) -> Found<u64> {
     part(bytes, at).map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_size_does_not_overflow() {
+        assert_eq!(pages_of(u32::MAX as usize, 4_096), (1 << 20) + 1);
+        assert_eq!([pages_of(4_080, 4_096), pages_of(4_081, 4_096)], [1, 2]);
+    }
 }

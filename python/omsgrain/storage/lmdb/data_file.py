@@ -30,7 +30,7 @@ from omsgrain.errors import (
     StoreDamagedError,
     StoreError,
 )
-from omsgrain.storage.lmdb.pages import only_free_pages_from
+from omsgrain.storage.lmdb import pages
 from omsgrain.storage.tables import (
     FORMAT,
     FORMAT_RECORD,
@@ -469,15 +469,16 @@ def _allocate(lock_file: Path) -> None:
 def _measure(env: Environment, fd: int, path: Path) -> None:
     """Refuse a file that was cut short: reading beyond its end would end the process.
 
-    A writer that was killed, or is about to extend the file, leaves only free pages out.
+    A writer that was killed, or is about to extend the file, leaves only free pages out. Where the
+    free pages cannot be read, a short file is not refused.
     """
     page_size = env.stat()["psize"]
     for _ in range(_TRIES):
         found, whole = os.fstat(fd).st_size, _whole_size(env, page_size)
-        if found >= whole:
+        if found >= whole or not pages.WALKED:
             return
         with env.begin() as txn:  # keeps its pages from being used again
-            fine = only_free_pages_from(fd, found // page_size, page_size, txn.id())
+            fine = pages.only_free_pages_from(fd, found // page_size, page_size, txn.id())
         if fine:
             return
         if fine is False:

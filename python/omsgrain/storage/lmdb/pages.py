@@ -7,6 +7,8 @@ nor in the free list are lost, which is harmless.
     file    pages; 0 and 1 are metas, of the last two commits
     meta    header ++ magic, version, address, map size ++ tree of free pages ++ main tree
             ++ last page, u64 ++ number of the commit, u64
+
+That is the layout of 64-bit systems. On others LMDB has shorter numbers, and no page is walked.
 """
 
 from __future__ import annotations
@@ -21,6 +23,8 @@ from typing import TypeAlias
 from omsgrain import _core
 from omsgrain.storage.tables import ADDRESSES, OLD_ADDRESSES, PAST_TERMS, TABLES, TERMS
 
+#: Whether the pages of this system can be walked.
+WALKED = struct.calcsize("P") == 8
 _HEADER = 16
 _META = struct.Struct("=24x48s48sQQ")  # behind the page's header
 _PLACES = 0x14  # the flags of a table whose keys have many values of one size
@@ -81,7 +85,7 @@ def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bo
 
 def _metas(data: mmap.mmap, page_size: int, commit: int) -> Iterator[tuple[bytes, bytes, int]]:
     """The tree of free pages, the main tree and the last page of a commit, if it is there."""
-    for meta in (0, 1):
+    for meta in (0, 1) if WALKED else ():
         free, main, last, number = _META.unpack_from(data, meta * page_size + _HEADER)
         if number == commit:
             yield free, main, last
