@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omsgrain.cli import bag, output
+from omsgrain.cli import bag, mapping, output
 from omsgrain.cli.command import (
     EXISTING,
     Manual,
@@ -30,7 +30,6 @@ from omsgrain.storage.location import Where
 if TYPE_CHECKING:
     from omsgrain.errors import OmsError
     from omsgrain.interchange.bag import BagReport, BagSelection
-    from omsgrain.interchange.field_map import Mapping
     from omsgrain.interchange.ingest import IngestStep
     from omsgrain.store import GrainStore
 
@@ -128,67 +127,6 @@ class Rejects:
             self._file.close()
 
 
-def _pairs(
-    context: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    """Split each NAME=VALUE of an option."""
-    found: dict[str, str] = {}
-    for value in values:
-        name, sign, text = value.partition("=")
-        if not name or not sign or not text:
-            raise click.BadParameter(f"{value!r} is not {param.metavar}", context, param)
-        if name in found:
-            raise click.BadParameter(f"{name} is given twice", context, param)
-        found[name] = text
-    return found
-
-
-def _suggest(path: Path, form: Any) -> None:
-    """Print a mapping for the rows of a file."""
-    from omsgrain.formats import times
-    from omsgrain.interchange.suggestion import suggest
-
-    changed = times.spell(max(0, int(path.stat().st_mtime)) * 1_000)
-    with path.open("rb") as stream:
-        made = suggest(stream, name=path.name, format=form, changed=changed)
-    name = output.safe(path.name)
-    click.echo(f"# Made from the first rows of {name}: change what does not fit.")
-    click.echo(f"# Then: omsgrain ingest STORE {name} --mapping THIS_FILE")
-    click.echo("# A bad row stops it; with --errors collect it stores all others.")
-    for note in made.notes:
-        click.echo(output.safe(f"# {note}"))
-    click.echo(made.mapping.to_toml(), nl=False)
-
-
-def _mapping(
-    path: Path | None,
-    grain_type: str | None,
-    columns: dict[str, str],
-    constants: dict[str, str],
-    units: dict[str, str],
-    types: dict[str, str],
-    *,
-    of_bag: bool,
-) -> Mapping | None:
-    """Return the mapping of the options; None without any."""
-    given = columns or constants or units or types
-    if of_bag and given and path is None:
-        grain_type = grain_type or "observation"
-    if path is None and grain_type is None:
-        if given:
-            raise click.UsageError("--map, --set, --unit and --type need --as TYPE")
-        return None
-    from omsgrain.interchange.field_map import Mapping, constant
-
-    if path is not None:
-        if grain_type or given:
-            raise click.UsageError("--mapping excludes --as, --map, --set, --unit and --type")
-        return Mapping.read(path)
-    assert grain_type is not None
-    fixed = {name: constant(grain_type, name, text) for name, text in constants.items()}
-    return Mapping(grain_type, dict(columns), fixed, units, types)
-
-
 def _is_table(name: str) -> bool:
     from omsgrain.interchange.rows import format_of
 
@@ -220,40 +158,7 @@ def _is_table(name: str) -> bool:
     type=EXISTING,
     help="Print a mapping for the rows of this file, from its first 1,000 rows, and end.",
 )
-@click.option("--mapping", "mapping_path", type=EXISTING, help="Map rows by this TOML file.")
-@click.option("--as", "grain_type", metavar="TYPE", help="Map rows to grains of this type.")
-@click.option(
-    "--map",
-    "columns",
-    multiple=True,
-    metavar="FIELD=COLUMN",
-    callback=_pairs,
-    help="With --as: the column of a field, or of a member such as object.value.",
-)
-@click.option(
-    "--set",
-    "constants",
-    multiple=True,
-    metavar="FIELD=VALUE",
-    callback=_pairs,
-    help="With --as: the value of a field in each grain.",
-)
-@click.option(
-    "--type",
-    "types",
-    multiple=True,
-    metavar="FIELD=TYPE",
-    callback=_pairs,
-    help="With --as: the type of a field's values: text, number, int, bool, time or json.",
-)
-@click.option(
-    "--unit",
-    "units",
-    multiple=True,
-    metavar="FIELD=UNIT",
-    callback=_pairs,
-    help="With --as: the unit of times: s, ms, us, ns since 1970; utc: text without a zone.",
-)
+@mapping.mapping_options
 @bag.bag_options
 @click.option(
     "--errors",
@@ -304,13 +209,7 @@ def ingest(
     index_text: bool,
     allow_erased: bool,
     as_json: bool,
-    mapping_path: Path | None,
-    grain_type: str | None,
-    columns: dict[str, str],
-    constants: dict[str, str],
-    units: dict[str, str],
-    types: dict[str, str],
-    **encode_options: Any,
+    **given: Any,
 ) -> int:
     """Put grains from FILES into STORE.
 
@@ -324,7 +223,7 @@ def ingest(
     of the first reject. With --keys, users' grains are encrypted.
     """
     if suggest is not None:
-        _suggest(suggest, form)
+        mapping.print_suggestion(suggest, form)
         return 0
     if store is None:
         raise click.UsageError("Missing argument 'STORE'.")
@@ -337,24 +236,22 @@ def ingest(
         raise click.UsageError("--rejects needs --errors collect")
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
-    selection = _bags(inputs, encode_options)
-    of_bag = selection is not None
-    mapping = _mapping(mapping_path, grain_type, columns, constants, units, types, of_bag=of_bag)
-    if mapping is None and form == "auto":
+    selection = _bags(inputs, given)
+    mapped = mapping.mapping_of(given, of_bag=selection is not None)
+    if mapped is None and form == "auto":
         table = next((name for name in inputs if _is_table(name)), None)
         form = "csv" if table else form
-    if mapping is None and form in ("csv", "tsv", "parquet"):
+    if mapped is None and form in ("csv", "tsv", "parquet"):
         text = "rows of a table need --mapping FILE, or --as and --map"
         raise click.UsageError(f"{text}; omsgrain ingest --suggest FILE writes a mapping")
     feed = "ingest" if index_text else "idle"
     opening = partial(open_store, store, require_signatures=require_signatures, text_index=feed)
-    given = {name: value for name, value in encode_options.items() if value}
     how = {
         "format": form,
         "errors": errors,
-        "options": given,
+        "options": {name: value for name, value in given.items() if value},  # of encoding
         "allow_erased": allow_erased,
-        "mapping": mapping,
+        "mapping": mapped,
     }
     tally = IngestTally()
     try:
