@@ -25,10 +25,10 @@ from omsgrain.errors import (
     TooLargeError,
     UnsupportedError,
 )
-from omsgrain.formats.bag.base import BagMessage
+from omsgrain.formats.bag.base import BagLimits, BagMessage
 from omsgrain.formats.bag.cdr import decoder
 from omsgrain.formats.bag.mcap import McapReader
-from omsgrain.formats.bag.rosbag2 import is_bag
+from omsgrain.formats.bag.rosbag2 import is_bag, messages
 from omsgrain.interchange import bag
 from omsgrain.interchange.bag import INLINE, LARGEST, BagReport, BagSelection
 from omsgrain.interchange.bag_import import import_bag
@@ -391,6 +391,14 @@ def test_hostile_databases(store: Any, tmp_path: Path, change: str) -> None:
     with pytest.raises(FormatError):
         stored(store, path)
     assert len(store) == 0
+
+
+def test_large_rows_are_not_read(tmp_path: Path) -> None:
+    path = bag_of(tmp_path / "bag", StoragePlugin.SQLITE3)
+    (file,) = path.glob("*.db3")
+    assert len(list(messages(file))) == 12
+    with pytest.raises(FormatError):
+        list(messages(file, BagLimits(record=10)))
 
 
 def test_a_damaged_database(store: Any, tmp_path: Path) -> None:

@@ -256,7 +256,7 @@ class _Recorder:
     def _grain(self, grain: Grain, address: str, state: Mapping[str, Any]) -> None:
         head = json.dumps({"address": address, **state})
         text = f"{head[:-1]}, {grain.to_json()[1:]}"
-        time = max(grain.get("created_at", 0), 0) * _MS
+        time = grain.get("created_at", 0) * _MS  # from 1970 to 2106, as the header has it
         data = _as_text(text) if self._ros2 else text.encode()
         self._message(self._channel_of(grain.type), time, data, time, self.messages)
         self.messages += 1

@@ -84,15 +84,17 @@ def messages(path: Path, limits: BagLimits = LIMITS) -> Iterator[BagChannel | Ba
         channels = {one.number: one for one in _channels(base, limits)}
         yield from channels.values()
         rows = base.execute(
-            "SELECT id, topic_id, timestamp, data FROM messages ORDER BY timestamp, id"
+            "SELECT id, topic_id, timestamp, CASE WHEN length(data) <= ? THEN data END "
+            "FROM messages ORDER BY timestamp, id",
+            (limits.record,),
         )
         for row, topic, time, data in rows:
             good = isinstance(time, int) and time >= 0 and isinstance(data, bytes)
             if not good or topic not in channels:
-                raise FormatError("not a message of rosbag2", found=f"row {row}")
-            if len(data) > limits.record:
-                expected = f"at most {limits.record} bytes"
-                raise FormatError("the message is too large", expected=expected)
+                expected = f"a topic, a time, and at most {limits.record} bytes"
+                raise FormatError(
+                    "not a message of rosbag2", expected=expected, found=f"row {row}"
+                )
             yield BagMessage(channels[topic], row, time, time, unpacked(data, limits))
 
 
