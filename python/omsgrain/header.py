@@ -18,6 +18,7 @@ SIGNED_BIT, ENCRYPTED_BIT, COMPRESSED_BIT = 1, 2, 4
 #: First byte of a signed grain, a COSE_Sign1 envelope. A blob begins with its version, 1.
 ENVELOPE_BYTE = b"\xd2"
 HEADER_SIZE = 9
+_CREATED = slice(5, 9)
 SENSITIVITIES = ("public", "internal", "pii", "phi")
 
 
@@ -95,6 +96,11 @@ def read_header(blob: bytes) -> Header:
         VersionError: the first byte is not 1.
     """
     return Header(*_core.header(as_bytes(blob)))
+
+
+def created_seconds(blob: bytes) -> int:
+    """Return when a grain was made, in whole seconds, by its header alone."""
+    return int.from_bytes(blob[_CREATED], "big")
 
 
 def __dir__() -> list[str]:

@@ -24,7 +24,7 @@ from omsgrain.storage import (
 from omsgrain.storage import (
     records as state,
 )
-from omsgrain.storage.audit import log
+from omsgrain.storage.audit import gaps, log
 from omsgrain.storage.lmdb import data_file
 from omsgrain.store import read
 from omsgrain.store.privacy.erasure import ErasureReport
@@ -49,6 +49,7 @@ def test_tables_of_the_store() -> None:
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
         log.HEAD_RECORD.decode(): log.HEAD_VALUE.size,
         log.KEY_RECORD.decode(): log.KEY_BYTES,
+        gaps.GAPS_RECORD.decode(): gaps.GAPS_VALUE.size,
         tombstones.KEY_RECORD.decode(): 32,
         mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
         blind_index.SEALS_RECORD.decode(): 1,

@@ -77,6 +77,7 @@ GROUPS: Final = {
         "paths": ("maintenance", "paths"),
         "check": ("maintenance", "check"),
         "rebuild": ("maintenance", "rebuild"),
+        "retain": ("retain", "retain"),
         "compact": ("maintenance", "compact"),
         "backup": ("backup", "backup"),
         "backups": ("backup", "backups"),

@@ -78,6 +78,7 @@ class StoreStats:
         file_bytes: size of the store's file; 0 in memory.
         map_bytes: reserved address space, which grows automatically; 0 in memory.
         format: the store format; 0 in memory.
+        free_bytes: bytes of the file that new grains use again; 0 in memory and PostgreSQL.
     """
 
     grains: int
@@ -87,6 +88,7 @@ class StoreStats:
     file_bytes: int = 0
     map_bytes: int = 0
     format: int = 0
+    free_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,13 @@ class Reader(Protocol):
     def follows(self) -> tuple[_core.HeldFile, int] | None:
         """Return the commit of a ``CommitReader`` with exactly these grains, if it is known."""
         return None
+
+    def used_bytes(self) -> int:
+        """Return the bytes of the file that hold data, before this transaction; 0 if unknown.
+
+        Only a writer of a storage with a file can tell.
+        """
+        return 0
 
     def last_seq(self) -> int:
         """Return the last sequence number of a grain or an event; 0 for an empty store."""

@@ -394,6 +394,9 @@ class EncryptingWriter(DecryptingReader):
         self._terms.clear()
         self._everybody.clear()
 
+    def used_bytes(self) -> int:
+        return self.inner.used_bytes()
+
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         return self.inner.event(kind, seq, digest)
 

@@ -178,7 +178,7 @@ class Budget:
 def budget_of(memory: int | str | None) -> Budget:
     if memory is None:
         return Budget()
-    found = _bytes(memory)
+    found = bytes_of(memory, "/memory")
     if not LEAST <= found <= _MOST_MEMORY:
         raise RangeError(
             "a store cannot work with that much memory",
@@ -189,17 +189,17 @@ def budget_of(memory: int | str | None) -> Budget:
     return Budget.of(found)
 
 
-def _bytes(memory: int | str) -> int:
-    if type(memory) is int:
-        return memory
-    if isinstance(memory, str):
-        matched = _FORM.fullmatch(memory.strip())
+def bytes_of(amount: int | str, field: str) -> int:
+    """Return a number of bytes, given as a text or a number in an argument."""
+    if type(amount) is int:
+        return amount
+    what = "not an amount of memory" if field == "/memory" else "not a number of bytes"
+    if isinstance(amount, str):
+        matched = _FORM.fullmatch(amount.strip())
         if matched and matched[2].upper() in _UNITS:
             return int(matched[1]) * _UNITS[matched[2].upper()]
-        raise SchemaError("not an amount of memory", field="/memory", expected=_AMOUNT)
-    raise SchemaError(
-        "not an amount of memory", field="/memory", expected=_AMOUNT, found=type(memory).__name__
-    )
+        raise SchemaError(what, field=field, expected=_AMOUNT)
+    raise SchemaError(what, field=field, expected=_AMOUNT, found=type(amount).__name__)
 
 
 class Location(ABC):

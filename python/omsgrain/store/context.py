@@ -44,9 +44,13 @@ if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.text import TextIndex
     from omsgrain.search.user_texts import UserTexts
+    from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits
     from omsgrain.store.trust import Required
 
 TextFeed = Literal["idle", "ingest"]
+
+LAST_STEPS = 16
+"""Steps at the end, each of at most a thousand grains, to bound the history."""
 
 MANY = 4_096
 """Reads of so many grains are counted in memory before they are written."""
@@ -87,6 +91,7 @@ class Settings:
             resolver: resolves DIDs that do not contain their key.
             budget: memory limits of the parts.
         text_index: when the text index is fed in the background.
+        limits: what bounds the history.
     """
 
     actor: str | None = None
@@ -103,6 +108,7 @@ class Settings:
     resolver: Resolver | None = None
     budget: Budget = field(default_factory=Budget)
     text_index: TextFeed = "idle"
+    limits: HistoryLimits | None = None
 
 
 class Context:
@@ -114,6 +120,7 @@ class Context:
         "_clock",
         "_counted",
         "_due",
+        "_history_thread",
         "_indexes",
         "_latest",
         "_nearest",
@@ -123,6 +130,7 @@ class Context:
         "_user_texts",
         "awaits_texts",
         "counts_reads",
+        "history",
         "inner",
         "settings",
         "storage",
@@ -165,6 +173,32 @@ class Context:
             )
             weakref.finalize(self, self._text_feed.end)
             storage.on_write(self._text_feed.written)
+        #: Keeps the history within its limits; None without limits.
+        self.history: HistoryLimiter | None = None
+        self._history_thread: IdleThread | None = None
+        if self.settings.limits is not None and not storage.readonly:
+            self._bound_history(self.settings.limits)
+
+    def _bound_history(self, limits: HistoryLimits) -> None:
+        from omsgrain.store.history_limits import HistoryLimiter
+
+        self.history = HistoryLimiter(limits)
+        thread = self._history_thread = IdleThread(
+            partial(_limit_history, weakref.ref(self)),
+            name="history",
+            eager=True,
+            every=self.history.every,
+        )
+        weakref.finalize(self, thread.end)
+        feed = self._text_feed
+
+        def written() -> None:
+            thread.written()
+            if feed is not None:
+                feed.written()
+
+        self.inner.on_write(written)
+        thread.wake()
 
     def get(self, address: str) -> Grain | None:
         """Read and count a grain in one call of the core; None if a snapshot must be asked."""
@@ -326,6 +360,11 @@ class Context:
         try:
             if self._text_feed is not None:
                 self._text_feed.end()
+            if self._history_thread is not None:
+                self._history_thread.end()
+            with suppress(OmsError):  # what is left goes when the store is open again
+                if self.history is not None:
+                    self.history.run(self, most=LAST_STEPS)
             with suppress(OmsError):  # the next search catches up
                 if self.awaits_texts and not self.storage.readonly:
                     self.texts().catch_up(self.storage.read)
@@ -358,6 +397,13 @@ def _feed_texts(of: weakref.ref[Context], still: Callable[[], bool]) -> None:
         texts = context.texts()
         if context.settings.text_index == "ingest" or texts.exists:
             texts.catch_up(context.inner.read, lambda done: still())
+
+
+def _limit_history(of: weakref.ref[Context], still: Callable[[], bool]) -> None:
+    """Keep the history of an open store within its limits, in the background."""
+    context = of()
+    if context is not None and context.history is not None:
+        context.history.run(context, still)
 
 
 class StorePart:

@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from omsgrain.errors import SchemaError
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import (
     TEXT_FILE,
@@ -18,9 +20,12 @@ from omsgrain.storage.base import (
     RebuildReport,
     Writer,
 )
+from omsgrain.store import history_limits
 from omsgrain.store.context import Context, StorePart
+from omsgrain.store.history_limits import HistoryLimits, HistoryReport, must_have_file
 
 if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
     from omsgrain.storage.backup.objects import BackupPlace
     from omsgrain.storage.backup.repository import BackupReport
 
@@ -84,6 +89,42 @@ class Maintenance(StorePart):
 
         self._context.storage.write(work)
         return report
+
+    def retain(
+        self,
+        *,
+        keep: timedelta | str | None = None,
+        max_bytes: int | str | None = None,
+        keep_where: Filters | None = None,
+        keep_cited: bool = False,
+        dry_run: bool = False,
+    ) -> HistoryReport:
+        """Remove the oldest grains, until the store is within limits.
+
+        Each thousand grains are a transaction of their own, with one entry in the audit trail, so
+        writers wait for one of them at the most. The entries about the puts of these grains go
+        too. Free pages of the data file can hold removed bytes until new grains use them, or
+        until ``compact``.
+
+        Args:
+            keep: as for ``omsgrain.open``, where these run in the background.
+            max_bytes: as for ``omsgrain.open``. The file of a store that was larger stays large,
+                and mostly free: ``compact`` shrinks it.
+            keep_where: as for ``omsgrain.open``.
+            keep_cited: as for ``omsgrain.open``.
+            dry_run: count what would go, and change nothing.
+
+        Raises:
+            SchemaError, RangeError: neither ``keep`` nor ``max_bytes``, or an invalid argument.
+            UnsupportedError: ``max_bytes`` for a store in memory or in PostgreSQL.
+            StoreError: the store is read-only, full or damaged. The grains that were
+                removed before the failure stay removed.
+        """
+        limits = HistoryLimits.of(keep, max_bytes, keep_where, keep_cited)
+        if limits is None:
+            raise SchemaError("nothing bounds the history", expected="keep or max_bytes")
+        must_have_file(limits, self._context.inner.sidecar.folder is not None)
+        return history_limits.retain(self._context, limits, dry_run)
 
     def index_text(self, progress: Callable[[int], object] | None = None) -> None:
         """Add all new grains to the text index, as the next search would; make it if need be.

@@ -6,11 +6,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import (
     Budget,
+    DirectoryLocation,
     budget_of,
     directory_of,
     is_durable,
@@ -23,6 +25,7 @@ from omsgrain.store.store import GrainStore
 if TYPE_CHECKING:
     from omsgrain.crypto import Resolver
     from omsgrain.crypto.keyring import KeyRing
+    from omsgrain.query.filters import Filters
     from omsgrain.query.times import Time
     from omsgrain.storage.backup.objects import BackupPlace
     from omsgrain.storage.location import Where
@@ -46,6 +49,10 @@ def open(
     memory_limit: int | str | None = None,
     text_index: TextFeed = "idle",
     indexed: Iterable[str] = (),
+    keep: timedelta | str | None = None,
+    max_bytes: int | str | None = None,
+    keep_where: Filters | None = None,
+    keep_cited: bool = False,
 ) -> GrainStore:
     """Open the store at a path, a directory such as ``memory.omsg``; make it if it is not there.
 
@@ -88,6 +95,20 @@ def open(
             ``close`` waits for the rest; the first put makes the index.
         indexed: paths to index, such as ``observer_id`` or ``object.celsius``; the store keeps
             them, and ``store.paths`` changes them. A new path in a large store takes a while.
+        keep: how long grains stay, counted from their ``created_at``: ``"90m"``, ``"36h"``,
+            ``"7d"`` or a ``timedelta``. Older grains leave the store, oldest first, in the
+            background while it is open. Grains that are held, consents, and what a policy or a
+            preset keeps stay. A grain that left may be stored again. The store does not remember
+            this option and the next three: each process that opens it bounds it or does not.
+            ``maintenance.retain`` does the same once.
+        max_bytes: the size of the store's data file at the most: bytes, or ``"512MB"``; 16 MiB
+            at the least. An eighth of it stays free, in small files up to half, since LMDB writes
+            pages before it frees those that they replace. The text index and vector indexes have
+            files of their own, which do not count.
+        keep_where: filters as for ``query``: grains that match them stay. So past grains leave,
+            unless the filters have ``current=None``.
+        keep_cited: keep a grain as long as a grain that stays refers to it, by ``derived_from``
+            or another link.
 
     Raises:
         StoreError: not a store, of a newer format, missing, or no permission.
@@ -119,6 +140,17 @@ def open(
         from omsgrain.store.trust import Required
 
         required = Required.parse(require_signatures)
+    location, limits = location_of(path), None
+    if (keep, max_bytes, keep_where, keep_cited) != (None, None, None, False):
+        from omsgrain.store.history_limits import HistoryLimits, must_have_file
+
+        limits = HistoryLimits.of(keep, max_bytes, keep_where, keep_cited)
+        if limits is not None:
+            must_have_file(limits, isinstance(location, DirectoryLocation))
+            budget = limits.tighten(budget)
+        if readonly:
+            expected = "readonly=False, to bound the history"
+            raise SchemaError("the store is opened for reading", field="/keep", expected=expected)
     settings = Settings(
         actor=actor,
         preset=preset,
@@ -132,12 +164,13 @@ def open(
         resolver=resolver,
         budget=budget or Budget(),
         text_index=text_index,
+        limits=limits,
     )
     if text_index not in get_args(TextFeed):
         raise SchemaError(
             "unknown text_index", field="/text_index", expected="idle or ingest", found=text_index
         )
-    storage = location_of(path).open(readonly=readonly, durable=durable, budget=budget)
+    storage = location.open(readonly=readonly, durable=durable, budget=budget)
     store = GrainStore(storage, settings)
     if indexed:
         try:

@@ -422,9 +422,12 @@ def write_grains(
         if context.settings.keys is not None:
             prepared.seal(context.settings, given, _erased(context, given, allow_erased))
         try:
-            return context.storage.write(work, expecting=[digest for digest, _ in given.pairs])
+            done = context.storage.write(work, expecting=[digest for digest, _ in given.pairs])
         except KeysMovedError:
             continue
+        if context.history is not None:
+            context.history.stored(context, sum([len(blob) for _, blob in given.pairs]))
+        return done
     raise KeyMissingError("keys are destroyed as fast as they are made")
 
 

@@ -39,11 +39,13 @@ from omsgrain.storage.tables import AUDIT, META, NOTES
 Operation = Literal[
     "put", "supersede", "verify", "contest", "retract", "hold", "release", "delete", "erase",
     "export", "import", "key", "restore", "compact", "index", "policy", "restrict", "vector",
-    "sign", "expire",
+    "sign", "expire", "retain",
 ]  # fmt: skip
 OPERATIONS: frozenset[str] = frozenset(get_args(Operation))
 STORING = frozenset(("put", "import", "restore"))
 """Operations whose grains can be found by their sequence numbers."""
+_TOGETHER = STORING | {"retain"}
+"""Operations whose entries name single grains only if there are few."""
 
 HEAD_RECORD = b"audit.head"
 HEAD_VALUE = struct.Struct(">Q32s")
@@ -264,7 +266,7 @@ def _append(
         number += 1
     body["i"] = number
     count = len(digests)
-    if count > (_MOST_STORED if body["o"] in STORING else MOST_TAGS):
+    if count > (_MOST_STORED if body["o"] in _TOGETHER else MOST_TAGS):
         body["n"], body["h"] = count, hmac(key, b"".join(digests))
     elif count:
         body["g"] = b"".join(_core.tokens(key, list(digests)))

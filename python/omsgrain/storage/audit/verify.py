@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omsgrain.counts import counted
 from omsgrain.errors import FormatError, SignatureError
+from omsgrain.storage.audit.gaps import STATED, closed, has_gaps
 from omsgrain.storage.audit.log import (
     HASH,
     HEAD_RECORD,
@@ -285,6 +286,9 @@ class _Verification:
         self.arrivals = Arrivals(reader, self.key) if grains and self.key else None
         self.entries = self.notes = self.gone = self.erased = 0
         self.last = _Last()
+        self.may_have_gaps = has_gaps(reader)
+        self.gaps = self.stated = NOTHING  # over the gaps so far, and as an entry states it
+        self.missing: list[AuditProblem] = []  # the gaps so far; the first thousand are enough
 
     def problems(self) -> Iterator[AuditProblem]:
         for place, row in self.reader.rows(AUDIT):
@@ -300,9 +304,17 @@ class _Verification:
     def _entry(self, number: int, place: bytes, row: bytes) -> Iterator[AuditProblem]:
         last = self.last
         follows = number == last.number + 1
-        if not follows:
-            yield _missing(last.number + 1, number - 1)
         stated = row[:HASH]
+        if not follows:
+            problem = _missing(last.number + 1, number - 1)
+            if not self.may_have_gaps:
+                yield problem
+            elif len(self.missing) < _MOST:
+                self.missing.append(problem)
+            if self.may_have_gaps and last.number < self.checkpoint.number < number:
+                what = "the entry of the checkpoint was dropped with its grains"
+                yield AuditProblem(self.checkpoint.number, what)
+            self.gaps = closed(self.gaps, last.number + 1, number - 1, stated)
         hashes = [link(before, row[HASH:]) for before in last.hashes]
         linked = stated in hashes
         body = read_entry(row)
@@ -318,6 +330,8 @@ class _Verification:
             yield AuditProblem(1, "the key of the tags is not the original one")
         if body is not None and ("m" in body or "x" in body):
             yield from self._note(number, place, body)
+        if body is not None and body["o"] == "retain":
+            self.stated = _stated(body)
         if number == self.checkpoint.number and stated.hex() != self.checkpoint.hash:
             yield AuditProblem(number, "the entry differs from the checkpoint")
         if body is not None and in_place:
@@ -359,6 +373,8 @@ class _Verification:
             yield AuditProblem(number, "the store has other grains than the entry names", "store")
 
     def _end(self) -> Iterator[AuditProblem]:
+        if self.gaps != self.stated:
+            yield from self.missing
         row, last = self.reader.row(META, HEAD_RECORD), self.last
         end = last.number
         if row is None:
@@ -395,6 +411,15 @@ class _Verification:
             yield AuditProblem(None, "the store changed since the last entry", "store")
 
 
+def _stated(body: dict[str, Any]) -> bytes:
+    """Return the hash over all gaps that an entry states; it is nothing if it states none."""
+    text = body.get("d", {}).get(STATED)
+    try:
+        return bytes.fromhex(text) if isinstance(text, str) else NOTHING
+    except ValueError:
+        return NOTHING
+
+
 def _missing(first: int, last: int) -> AuditProblem:
     if first >= last:
         return AuditProblem(first, "the entry is missing")
@@ -409,6 +434,7 @@ def _growth(operation: str, count: int) -> tuple[float, float]:
         "supersede": (0, 1),
         "sign": (0, 1),
         "delete": (-count, -count),
+        "retain": (-count, -count),
         "erase": (-count, 0),
         "restore": (-inf, inf),
     }

@@ -284,11 +284,13 @@ class IdleThread:
         name: str,
         eager: bool = False,
         wanted: Callable[[], bool] = lambda: True,
+        every: float | None = None,
     ) -> None:
         self._work = work
         self._wanted = wanted  # whether there is work at all; asked until there is
         self._name = name
         self._eager = eager
+        self._every = every  # seconds after which it works without a write too
         self._done = 0  # so many writes were followed by an idle moment
         self._writes = 0  # two threads may count as one; only that it has changed matters
         self._resting = False
@@ -326,7 +328,7 @@ class IdleThread:
         while True:
             with self._woken:
                 self._resting = True
-                self._woken.wait_for(self._has_work)
+                self._woken.wait_for(self._has_work, self._every)
                 self._resting = False
             seen = self._writes
             if self.wait(EAGER_PAUSE if self._eager else PAUSE):

@@ -17,6 +17,7 @@ import mmap
 import os
 import struct
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -80,6 +81,18 @@ def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bo
         for free, _, last in _metas(data, page_size, commit):
             listed = _core.free_pages(data, page_size, last, free)
             return listed is not None and set(listed).issuperset(range(first, last + 1))
+    return None
+
+
+def used_bytes(fd: int, page_size: int, commit: int) -> int | None:
+    """Return the bytes of all pages but the free ones, in a commit that no writer replaces.
+
+    None if the address space has no room to map the file once more.
+    """
+    with suppress(OSError), mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
+        for free, _, last in _metas(data, page_size, commit):
+            unused = _core.free_pages(data, page_size, last, free) or ()
+            return page_size * (last + 1 - len(unused))
     return None
 
 

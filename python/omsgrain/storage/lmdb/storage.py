@@ -28,6 +28,7 @@ from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
 from omsgrain.storage.lmdb.maintenance import compact, rebuild, upgrade
 from omsgrain.storage.lmdb.memtable import RUN, run_in
+from omsgrain.storage.lmdb.pages import used_bytes
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
 from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import FORMAT, INDEXED_FORMAT
@@ -210,14 +211,17 @@ class LmdbStorage:
             head = reader.head
             map_bytes = env.file.map_size()
             number = FORMAT if reader.indexed_paths() is None else INDEXED_FORMAT
+            used = used_bytes(env.file.fd, *reader.commit())
+            size = env.file.size()
         return StoreStats(
             grains=head.grains,
             blob_bytes=head.blob_bytes,
             last_seq=head.last_seq,
             watermark=head.watermark,
-            file_bytes=env.file.size(),
+            file_bytes=size,
             map_bytes=map_bytes,
             format=number,
+            free_bytes=0 if used is None else max(0, size - used),
         )
 
     def descriptor(self) -> int:

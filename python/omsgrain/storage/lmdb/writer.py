@@ -18,6 +18,7 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.base import Which, dropped
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
+from omsgrain.storage.lmdb.pages import used_bytes
 from omsgrain.storage.lmdb.reader import LmdbReader, address_key
 from omsgrain.storage.lmdb.term_reader import LmdbHead
 from omsgrain.storage.records import forget
@@ -60,11 +61,12 @@ _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during 
 class LmdbWriter(LmdbReader):
     """Writes in one write transaction, which the works of other threads may share."""
 
-    __slots__ = ("_held", "_session", "paths")
+    __slots__ = ("_env", "_held", "_session", "paths")
 
     def __init__(self, env: Environment, txn: Transaction[bytes], session: CommitBatch) -> None:
         super().__init__(env, txn, env.memtable, session)
         self._session = session
+        self._env = env
         self._held = env.file.held
         self._plain = self._whole = False  # it would have to be asked again after every row
         self.paths = self.memtable.paths  # those of the grains to come
@@ -85,6 +87,11 @@ class LmdbWriter(LmdbReader):
         session = self._session
         known = (*super()._unsettled(), session.fresh, session.pending)
         return tuple([one for one in known if one])
+
+    def used_bytes(self) -> int:
+        page_size, commit = self.commit()
+        # No other commit can follow the last one now, so it needs no snapshot.
+        return used_bytes(self._env.file.fd, page_size, commit - 1) or 0
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         if len(items) == 1:

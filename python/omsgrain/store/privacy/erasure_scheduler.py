@@ -16,6 +16,7 @@ from omsgrain import _core
 from omsgrain.counts import counted
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
+from omsgrain.header import created_seconds
 from omsgrain.policy.decide import is_privileged
 from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     pass
 
 _PAGE = 10_000  # grains per transaction, which is one entry of the audit trail
-_CREATED = slice(5, 9)  # of a header: whole seconds
 _DAY = 86_400_000
 _RESTORED = "restore"  # the reason code
 _CODES = {
@@ -201,20 +201,14 @@ def _refusals(
     for seq in seqs:
         try:
             grain = reader.grain(seq)
-            if grain is None or grain.sealed:
-                found[seq] = (grain, "key")
-            elif grain.type == "consent":
-                found[seq] = (grain, "consent")
-            elif is_privileged(grain):
-                found[seq] = (grain, "privilege")
-            else:
+            if grain is not None:
                 grains[seq] = grain
-                found[seq] = (grain, None)
+            found[seq] = (grain, "key" if grain is None else None)
         except StoreError:
             raise
         except OmsError as error:  # damaged: its rules are unknown
             found[seq] = (None, error.code)
-    for seq, rule in removal.refusals(reader, context.settings, grains, now).items():
+    for seq, rule in removal.kept_by_rules(reader, context.settings, grains, now).items():
         found[seq] = (grains[seq], rule)
     return found
 
@@ -239,7 +233,7 @@ def _lapsed(context: Context, now: int) -> Iterator[_Lapsed]:
     while after < last:
         with context.storage.read() as reader:
             page = reader.page(after)
-            old = [seq for seq, blob in page if _created(blob) <= latest]
+            old = [seq for seq, blob in page if created_seconds(blob) <= latest]
             grains = removal.readable_many(reader, old)
             held = reader.some_rows(HOLDS, [SEQUENCE.pack(seq) for seq in grains]).keys()
         if not page:
@@ -251,11 +245,6 @@ def _lapsed(context: Context, now: int) -> Iterator[_Lapsed]:
                 bound = is_bound(grain) or is_privileged(grain)
                 yield _Lapsed(seq, grain, bound)
         after = page[-1][0]
-
-
-def _created(blob: bytes) -> int:
-    """Return when a grain was made, in seconds, by its header."""
-    return int.from_bytes(blob[_CREATED], "big")
 
 
 def _expire(context: Context, now: int) -> int:

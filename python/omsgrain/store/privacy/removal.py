@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omsgrain import _core, policy
 from omsgrain.errors import (
@@ -31,6 +31,7 @@ from omsgrain.errors import (
 )
 from omsgrain.grain import Grain, decoded_grains
 from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.policy.decide import is_privileged
 from omsgrain.query.history import members
 from omsgrain.storage import blind_index, erasure_queue, mentions, records, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
@@ -131,7 +132,6 @@ def remove_grains(
     if not found:
         return []
     now = settings.clock()
-    tombstones.key(writer)  # the marks need this key
     # First, because the audit entry about notes counts grains.
     forget_talk(writer, settings, found.values(), reason_code=reason_code)
     if tombstone:
@@ -142,8 +142,11 @@ def remove_grains(
     policy_context.leave(writer, list(found))
     writer.remove_many(list(found))
     together = []
+    alone = {names.stored for names in found.values() if names.sealed}
+    if alone and not tombstone:  # or a bounded history would grow by an event a grain
+        alone = mentions.named(writer, alone)
     for seq, names in found.items():
-        if names.stored in marks or names.sealed:
+        if names.stored in marks or names.stored in alone:
             writer.event(DELETED, seq, marks.get(names.stored, names.stored))
         else:
             together.append(seq)
@@ -166,6 +169,8 @@ def _new_marks(writer: Writer, found: Iterable[GrainAddresses]) -> dict[bytes, b
         for digest, seq in zip(said, below.find(said), strict=True)
         if not plain[digest] or seq is None
     ]
+    if said:
+        tombstones.key(writer)  # the marks need it; with it each put looks for tombstones
     marks = ((digest, tombstones.mark_of(writer, digest)) for digest in said)
     return {digest: mark for digest, mark in marks if mark is not None}
 
@@ -295,13 +300,21 @@ def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
             writer.set_row(KEPT, number + key, None)
 
 
-def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str | None:
-    """Return the rule that keeps a grain from being erased; None if it may go."""
+def refusal(
+    reader: Reader,
+    settings: Settings,
+    grain: Grain,
+    now: int,
+    operation: Literal["erase", "compact"] = "erase",
+) -> str | None:
+    """Return the rule that keeps a grain from removal; None if it may go."""
     if grain.sealed:
         return "key"
-    act = policy.Act("erase", grain.address, now=now)
+    act = policy.Act(operation, grain.address, now=now)
     try:
-        PolicyContext(reader).check(act, settings)
+        review = PolicyContext(reader).check(act, settings)
+        if review and operation == "compact":
+            return review[0]
         check_retention(settings, grain, now)
     except InvalidationDeniedError as error:
         return error.rule or error.code
@@ -311,7 +324,11 @@ def refusal(reader: Reader, settings: Settings, grain: Grain, now: int) -> str |
 
 
 def refusals(
-    reader: Reader, settings: Settings, grains: Mapping[int, Grain], now: int
+    reader: Reader,
+    settings: Settings,
+    grains: Mapping[int, Grain],
+    now: int,
+    operation: Literal["erase", "compact"] = "erase",
 ) -> dict[int, str]:
     """Return the rules that keep some of these grains, as ``refusal`` does for one."""
     keys = [SEQUENCE.pack(seq) for seq in grains]
@@ -320,12 +337,37 @@ def refusals(
     found: dict[int, str] = {}
     for (seq, grain), key in zip(grains.items(), keys, strict=True):
         if guarded or key in held or policy_context.is_bound(grain):
-            rule = refusal(reader, settings, grain, now)
+            rule = refusal(reader, settings, grain, now, operation)
         else:
             rule = _retained(settings, grain, now)
         if rule is not None:
             found[seq] = rule
     return found
+
+
+def kept_by_rules(
+    reader: Reader,
+    settings: Settings,
+    grains: Mapping[int, Grain],
+    now: int,
+    operation: Literal["erase", "compact"] = "erase",
+) -> dict[int, str]:
+    """Return the rules that keep some of these grains from automatic removal."""
+    kept: dict[int, str] = {}
+    for seq, grain in grains.items():
+        try:
+            if grain.sealed:
+                kept[seq] = "key"
+            elif grain.type == "consent":
+                kept[seq] = "consent"
+            elif is_privileged(grain):
+                kept[seq] = "privilege"
+        except StoreError:
+            raise
+        except OmsError as error:  # damaged: its rules are unknown
+            kept[seq] = error.code
+    rest = {seq: grain for seq, grain in grains.items() if seq not in kept} if kept else grains
+    return kept | refusals(reader, settings, rest, now, operation)
 
 
 def _retained(settings: Settings, grain: Grain, now: int) -> str | None:
@@ -393,7 +435,7 @@ def _candidates(reader: Reader, settings: Settings, number: bytes) -> Iterator[i
         (seq,) = SEQUENCE.unpack(key)
         if blind_index.key_of(reader, seq) == number:
             yield seq
-    yield from blind_index.seqs_of(reader, number, kept=not _keeps_by_kind(settings))
+    yield from blind_index.seqs_of(reader, number, kept=not keeps_by_kind(settings))
     seen: set[int] = set()
     for key, _ in reader.rows(GUARDS):
         (guard,) = SEQUENCE.unpack(key[SEQUENCE.size :])
@@ -404,7 +446,7 @@ def _candidates(reader: Reader, settings: Settings, number: bytes) -> Iterator[i
                     yield seq
 
 
-def _keeps_by_kind(settings: Settings) -> bool:
+def keeps_by_kind(settings: Settings) -> bool:
     """Whether a preset keeps grains by kind, beyond the retention that grains state themselves."""
     if settings.preset is None:
         return False

@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A bounded history: grains leave the store by age or by size, oldest first.
+
+    HistoryLimits     what bounds it: an age, a size, and what stays
+    HistoryLimiter    removes what is beyond the limits, in steps of at most a thousand grains
+
+The index has all grains by the time of their creation; encrypted ones, which hide it, count from
+when they were stored. A step reads the next of them, and removes in one transaction those that no
+rule keeps. It leaves one entry of the
+audit trail, drops the entries about the grains that are gone (``storage/audit/gaps.py``), and
+writes no tombstones: the grains may come in again.
+
+The size is that of the data file. It never shrinks, but new grains use its free pages. A part of
+it stays free for what LMDB writes before it can free the pages that it replaces.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import partial
+from itertools import islice, takewhile
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from omsgrain import _core
+from omsgrain.counts import counted
+from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
+from omsgrain.grain import Grain
+from omsgrain.query.filters import FOREVER, conditions
+from omsgrain.query.times import age
+from omsgrain.query.walk import holds
+from omsgrain.storage.audit import gaps, times
+from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.location import Budget, bytes_of
+from omsgrain.storage.tables import GUARDS, HOLDS, KEPT, SEALED, SEQUENCE
+from omsgrain.store.privacy import removal
+
+if TYPE_CHECKING:
+    from omsgrain.query.filters import Filters
+    from omsgrain.store.context import Context
+
+REASON: Final = "history"
+"""The reason code of the entries in the audit trail."""
+STEP = 1_000
+"""Grains in a step at the most: a put waits for it. Of fewer each would cost more."""
+LEAST_BYTES = 16 << 20
+"""The smallest size: an empty store has a part of it."""
+
+_ALL = _core.term("all", None)  # all grains that are not encrypted
+_CITES = ("derived_from", "link")  # kinds of terms that hold the address of another grain
+_ROOM = 8  # a part of the size is left free: an eighth
+_LEAST_ROOM = 64 << 20  # or half of the size: each run and each step rewrite much of the index
+_LEAST_RUN = 8_192  # grains in a sorted run of the index
+_RUN = 4 << 10  # bytes of the size for each grain of a run
+_SHARE = 64  # a writer bounds the history itself once it has put this part of the size
+_AGAIN = 16_384  # grains removed until those are looked at again that came late or were kept
+_AGAIN_SECONDS = 600.0
+_ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
+_LONGEST = 1 << 42  # ms; 139 years
+
+
+def duration_of(keep: timedelta | str) -> int:
+    """Return a duration in ms.
+
+    Raises:
+        SchemaError: not a duration.
+        RangeError: not more than zero, or too long.
+    """
+    expected = "more than 0: a text such as 90m, 36h or 7d, or a timedelta"
+    found = age(keep)
+    if found is None:
+        raise SchemaError("not a duration", field="/keep", expected=expected)
+    if not 0 < found <= _LONGEST:
+        raise RangeError("the duration is out of range", field="/keep", expected=expected)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryLimits:
+    """The limits of the history of a store.
+
+    Attributes:
+        keep: the age at which grains leave, ms; None for any age.
+        max_bytes: the size of the data file at the most; None for any size.
+        where: filters whose grains stay; None if no filter keeps grains.
+        cited: whether a grain stays that another grain of the store cites.
+    """
+
+    keep: int | None
+    max_bytes: int | None
+    where: Mapping[str, Any] | None
+    cited: bool
+
+    @classmethod
+    def of(
+        cls,
+        keep: timedelta | str | None,
+        max_bytes: int | str | None,
+        keep_where: Filters | None,
+        keep_cited: bool,
+    ) -> HistoryLimits | None:
+        """Check the arguments of ``open``; None if nothing bounds the history."""
+        given: Mapping[str, Any] = keep_where or {}
+        if keep_where is not None and not given:
+            raise SchemaError("no filter", field="/keep_where", expected="at least one filter")
+        if type(keep_cited) is not bool:
+            raise SchemaError("not a choice", field="/keep_cited", expected="a bool")
+        if keep is None and max_bytes is None:
+            if given or keep_cited:
+                raise SchemaError(
+                    "nothing to keep grains from", field="/keep", expected="keep or max_bytes too"
+                )
+            return None
+        if given:
+            conditions(given)
+        size = None if max_bytes is None else bytes_of(max_bytes, "/max_bytes")
+        if size is not None and not LEAST_BYTES <= size < 1 << 62:
+            raise RangeError(
+                "no size for a store",
+                field="/max_bytes",
+                expected=f"{LEAST_BYTES} bytes (16MiB) or more",
+                found=number_found(size),
+            )
+        return cls(
+            None if keep is None else duration_of(keep),
+            size,
+            dict(given) or None,
+            keep_cited,
+        )
+
+    def tighten(self, budget: Budget | None) -> Budget | None:
+        """Return a budget whose sorted runs are small beside the file: each is written at once."""
+        if self.max_bytes is None:
+            return budget
+        budget = budget or Budget()
+        return replace(budget, run=min(budget.run, max(_LEAST_RUN, self.max_bytes // _RUN)))
+
+    def excess(self, used: int) -> int:
+        """Return by how many bytes a store is too large that uses so many of its file."""
+        if self.max_bytes is None:
+            return 0
+        room = max(self.max_bytes // _ROOM, min(_LEAST_ROOM, self.max_bytes // 2))
+        return used - self.max_bytes + room
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryReport:
+    """The result of ``maintenance.retain``.
+
+    Attributes:
+        removed: number of removed grains. After a dry run, of those that would go; a number for
+            size is an estimate.
+        kept: the rules that kept old grains, each with their number: "keep_where", "cited",
+            "hold", "consent", "privilege", "key" (an encrypted grain that its key must judge),
+            or a rule of a policy or a preset.
+        file_bytes: size of the data file; 0 in memory and in PostgreSQL.
+        free_bytes: bytes of it that new grains use again.
+        complete: whether the store is within its limits.
+    """
+
+    removed: int
+    kept: tuple[tuple[str, int], ...]
+    file_bytes: int
+    free_bytes: int
+    complete: bool
+
+    __repr__ = counted
+
+
+def must_have_file(limits: HistoryLimits, has_file: bool) -> None:
+    """Refuse a size where the store has no file of its own."""
+    if limits.max_bytes is not None and not has_file:
+        raise UnsupportedError(
+            "a store in memory or in PostgreSQL has no file to bound",
+            field="/max_bytes",
+            expected="keep alone",
+        )
+
+
+class AgePosition(NamedTuple):
+    """How far a walk over the grains by age has come."""
+
+    place: bytes | None  # in the index, of the last grain that was not encrypted
+    seq: int  # the number of the last encrypted grain
+
+    @property
+    def time(self) -> int:
+        """When the last grain was created that was not encrypted, ms."""
+        return 0 if self.place is None else int.from_bytes(self.place[:6], "big")
+
+
+_BEGIN = AgePosition(None, 0)
+
+
+class HistoryLimiter:
+    """Keeps a store within limits. Threads may share it: one of them works at a time.
+
+    Attributes:
+        every: seconds after which it looks for grains that aged out, without a put too.
+    """
+
+    def __init__(self, limits: HistoryLimits) -> None:
+        self._limits = limits
+        self.every = None if limits.keep is None else min(max(limits.keep / 100_000, 1.0), 60.0)
+        self._lock = threading.Lock()
+        self._stored = 0  # bytes put since the last look
+        self._aged_at: float | None = None  # when it last removed all that had aged out
+        self._at = _BEGIN  # the last grains that were looked at
+        self._begun = 0.0  # when it was at the oldest grain
+        self._removed = self._passed = 0  # grains removed, and kept, since then
+
+    def stored(self, context: Context, size: int) -> None:
+        """Count what was put. A writer that is faster than the background bounds the history."""
+        most = self._limits.max_bytes
+        if most is not None:
+            self._stored += size
+            if self._stored >= most // _SHARE:
+                self.run(context)
+
+    def run(
+        self,
+        context: Context,
+        still: Callable[[], bool] = lambda: True,
+        *,
+        whole: bool = False,
+        most: int | None = None,
+    ) -> tuple[int, Counter[str]]:
+        """Remove what is beyond the limits.
+
+        Args:
+            context: the store.
+            still: whether to go on.
+            whole: look at all old grains, those too that were kept before.
+            most: maximum number of steps.
+
+        Returns:
+            The number of removed grains, and the rules that kept others.
+        """
+        kept = Counter[str]()
+        removed = 0
+        with self._lock:
+            self._stored = 0
+            if whole or self._is_due_again():
+                self._restart()
+            if whole:
+                self._aged_at = None
+            while still() and most != 0:
+                done = self._step(context)
+                if done is None:
+                    break
+                removed += done.gone
+                kept.update(done.kept)
+                most = None if most is None else most - 1
+        return removed, kept
+
+    def _is_due_again(self) -> bool:
+        return (
+            self._removed >= max(self._passed, _AGAIN)
+            or time.monotonic() - self._begun >= _AGAIN_SECONDS
+        )
+
+    def _restart(self) -> None:
+        self._at, self._begun = _BEGIN, time.monotonic()
+        self._removed = self._passed = 0
+
+    def _step(self, context: Context) -> Step | None:
+        """Remove some grains; None if there is nothing to do."""
+        limits, now = self._limits, context.settings.clock()
+        # All in one write transaction. While a snapshot is open, no page that a put replaces can
+        # be used again, and a put replaces about ten.
+        done = context.storage.write(
+            partial(step, context, limits=limits, at=self._at, aging=self._is_aging(), now=now)
+        )
+        if done.all_aged:
+            self._aged_at = time.monotonic()
+        if done.looked:
+            self._at = done.at
+            self._removed += done.gone
+            self._passed += done.looked - done.gone
+        elif done.excess > 0 and self._removed:
+            self._restart()  # what was kept so far may go now
+        else:
+            return None
+        return done
+
+    def _is_aging(self) -> bool:
+        """Whether to look for grains that aged out."""
+        if self.every is None:
+            return False
+        return self._aged_at is None or time.monotonic() - self._aged_at >= self.every
+
+
+class GrainPage(NamedTuple):
+    """The next grains of a walk by age, by their numbers; None for those that cannot be read."""
+
+    at: AgePosition
+    grains: dict[int, Grain | None]
+
+
+class Step(NamedTuple):
+    """The result of a step."""
+
+    excess: int  # bytes by which the store was too large before
+    all_aged: bool  # no grain is left that aged out, but for kept ones
+    at: AgePosition  # the last grains that it looked at
+    looked: int = 0  # grains that it looked at
+    gone: int = 0  # grains that it removed
+    kept: Mapping[str, int] = MappingProxyType({})  # the rules that kept others
+
+
+def step(
+    context: Context,
+    writer: Writer,
+    *,
+    limits: HistoryLimits,
+    at: AgePosition,
+    aging: bool,
+    now: int,
+) -> Step:
+    """Remove the next grains that are beyond the limits, in a transaction."""
+    page = GrainPage(at, {})
+    if limits.keep is not None and aging:
+        page = next_page(writer, at, now - limits.keep, STEP)
+    all_aged = aging and not page.grains
+    excess = 0
+    if not page.grains and limits.max_bytes is not None:
+        used = writer.used_bytes()
+        excess = limits.excess(used)
+        page = next_page(writer, at, None, min(STEP, for_size(excess, used, writer.count())))
+    if not page.grains:
+        return Step(excess, all_aged, at)
+    gone, kept = remove_page(context, writer, limits, page, now)
+    return Step(excess, all_aged, page.at, len(page.grains), gone, kept)
+
+
+def for_size(excess: int, used: int, grains: int) -> int:
+    """Return about how many of the grains must go."""
+    return 0 if excess <= 0 or not grains else max(STEP, excess * grains // used)
+
+
+def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -> GrainPage:
+    """Return the next grains by age.
+
+    The time inside an encrypted grain is hidden: it counts as created when it was stored.
+
+    Args:
+        reader: the transaction.
+        at: the last grains before them.
+        horizon: only grains created before this time, ms.
+        most: maximum number of grains.
+    """
+    end = FOREVER if horizon is None else horizon
+    sealed = _next_sealed(reader, at.seq)
+    if sealed is not None and (plain := _next_place(reader, at.place)) is not None:
+        # No encrypted grain leaves before an older one in plain text, nor the other way.
+        first = times.stored_at(reader, sealed)
+        if first is None or first > int.from_bytes(plain[:6], "big"):
+            end, sealed = min(end, FOREVER if first is None else first + 1), None
+        else:
+            end = min(end, int.from_bytes(plain[:6], "big") + 1)
+    if sealed is not None:
+        upto = times.last_before(reader, end)
+        keys = (key for key, _ in reader.rows(SEALED, SEQUENCE.pack(at.seq)))
+        numbers = (SEQUENCE.unpack(key)[0] for key in islice(keys, max(most, 0)))
+        seqs = list(takewhile(lambda seq: seq <= upto, numbers))
+        at = at._replace(seq=max(seqs, default=at.seq))
+    else:
+        # Below the decryption, which would look for the grains of each user.
+        below: Reader = getattr(reader, "inner", reader)
+        before = max(end, 0).to_bytes(7, "big")[1:]
+        walk = takewhile(lambda place: place[:6] < before, below.places(_ALL, at.place, False))
+        places = list(islice(walk, max(most, 0)))
+        seqs = [seq_at(place) for place in places]
+        at = at._replace(place=max(places, default=at.place))
+    grains = removal.readable_many(reader, seqs)
+    return GrainPage(at, {seq: grains.get(seq) for seq in seqs})
+
+
+def _next_sealed(reader: Reader, seq: int) -> int | None:
+    row = next(reader.rows(SEALED, SEQUENCE.pack(seq)), None)
+    return None if row is None else int(SEQUENCE.unpack(row[0])[0])
+
+
+def _next_place(reader: Reader, place: bytes | None) -> bytes | None:
+    below: Reader = getattr(reader, "inner", reader)
+    return next(below.places(_ALL, place, False), None)
+
+
+def seq_at(place: bytes) -> int:
+    return int.from_bytes(place[12:], "big")
+
+
+def remove_page(
+    context: Context, writer: Writer, limits: HistoryLimits, page: GrainPage, now: int
+) -> tuple[int, Counter[str]]:
+    """Remove those grains of a page that no rule keeps; return their number, and the rules."""
+    grains = {seq: grain for seq, grain in page.grains.items() if grain is not None}
+    kept = rules_of(context, writer, limits, grains, now)
+    gone = removal.remove_grains(
+        writer,
+        context.settings,
+        [seq for seq in grains if seq not in kept],
+        reason_code=REASON,
+        tombstone=False,
+    )
+    if gone and context.settings.audit:
+        details: dict[str, int | str] = {}
+        stated = gaps.drop(writer, page.at.time // 1_000, page.at.seq, _ENTRIES * STEP)
+        if stated is not None:
+            details[gaps.STATED] = stated
+        if limits.keep is not None:
+            details["keep"] = limits.keep
+        if limits.max_bytes is not None:
+            details["max_bytes"] = limits.max_bytes
+        if limits.where:  # its names alone: the values may name a person
+            details["keep_where"] = ",".join(sorted(limits.where))
+        context.note(writer, "retain", gone, reason_code=REASON, details=details)
+    rules = Counter(kept.values())
+    if damaged := len(page.grains) - len(grains):
+        rules["damaged"] += damaged
+    return len(gone), rules
+
+
+def rules_of(
+    context: Context, reader: Reader, limits: HistoryLimits, grains: Mapping[int, Grain], now: int
+) -> dict[int, str]:
+    """Return the rules that keep some of these grains."""
+    unopened = {seq: grain for seq, grain in grains.items() if grain.sealed}
+    opened = grains
+    if unopened:
+        opened = {seq: grain for seq, grain in grains.items() if seq not in unopened}
+    kept = removal.kept_by_rules(reader, context.settings, opened, now, "compact")
+    if unopened:
+        kept |= _kept_unopened(context, reader, limits, unopened)
+    if limits.where is not None:
+        asked = conditions(limits.where, lambda: now)
+        for seq, grain in opened.items():
+            if seq not in kept and holds(reader, seq, grain, asked):
+                kept[seq] = "keep_where"
+    if limits.cited:
+        for seq, grain in grains.items():
+            if seq not in kept and _is_cited(reader, grain, grains.keys()):
+                kept[seq] = "cited"
+    return kept
+
+
+def _kept_unopened(
+    context: Context, reader: Reader, limits: HistoryLimits, grains: Mapping[int, Grain]
+) -> dict[int, str]:
+    """Return the rules that keep encrypted grains which no key opens here.
+
+    A grain that was encrypted here has a row if it may have to be kept (``KEPT``). All others go,
+    unopened, unless a filter or a preset would have to read them.
+    """
+    keys = {SEQUENCE.pack(seq): seq for seq in grains}
+    held = reader.some_rows(HOLDS, list(keys))
+    numbers = reader.some_rows(SEALED, list(keys))
+    unsure = (
+        limits.where is not None
+        or context.settings.delegation
+        or removal.keeps_by_kind(context.settings)
+        or next(reader.rows(GUARDS), None) is not None
+    )
+    kept: dict[int, str] = {}
+    for key, seq in keys.items():
+        if key in held:
+            kept[seq] = "hold"
+        elif grains[seq].type in ("consent", "goal"):
+            kept[seq] = "key"
+        elif unsure or key not in numbers:
+            kept[seq] = "key"
+        elif reader.row(KEPT, numbers[key] + key) is not None:
+            kept[seq] = "key"
+    return kept
+
+
+def _is_cited(reader: Reader, grain: Grain, leaving: Container[int]) -> bool:
+    """Whether a grain outside ``leaving`` cites a grain, by either address of an encrypted one."""
+    for address in {grain.address, _core.address(grain.blob)}:
+        for kind in _CITES:
+            term = _core.term(kind, address)
+            if any(seq_at(place) not in leaving for place in reader.places(term, None, True)):
+                return True
+    return False
+
+
+def retain(context: Context, limits: HistoryLimits, dry_run: bool) -> HistoryReport:
+    """Bring a store within limits, or count what would go."""
+    if dry_run:
+        removed, kept, complete = _preview(context, limits)
+        figures = context.inner.stats()
+    else:
+        removed, kept = HistoryLimiter(limits).run(context, whole=True)
+        figures = context.inner.stats()
+        complete = limits.excess(figures.file_bytes - figures.free_bytes) <= 0
+    rules = tuple(sorted(kept.items()))
+    return HistoryReport(removed, rules, figures.file_bytes, figures.free_bytes, complete)
+
+
+def _preview(context: Context, limits: HistoryLimits) -> tuple[int, Counter[str], bool]:
+    now, figures = context.settings.clock(), context.inner.stats()
+    at = _BEGIN
+    used = figures.file_bytes - figures.free_bytes
+    wanted = for_size(limits.excess(used), used, figures.grains)
+    horizon = None if limits.keep is None else now - limits.keep
+    removed, kept = 0, Counter[str]()
+    while horizon is not None or removed < wanted:
+        with context.storage.read() as reader:
+            most = STEP if horizon is not None else min(STEP, wanted - removed)
+            page = next_page(reader, at, horizon, most)
+            grains = {seq: grain for seq, grain in page.grains.items() if grain is not None}
+            rules = rules_of(context, reader, limits, grains, now)
+        at = page.at
+        if page.grains:
+            kept.update(rules.values())
+            removed += len(grains) - len(rules)
+        elif horizon is not None:
+            horizon = None
+        else:
+            break
+    return removed, kept, removed >= wanted
