@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omsgrain.cli import bag, mapping, output
+from omsgrain.cli import bag, field_map, output
 from omsgrain.cli.command import (
     EXISTING,
     Manual,
@@ -158,7 +158,7 @@ def _is_table(name: str) -> bool:
     type=EXISTING,
     help="Print a mapping for the rows of this file, from its first 1,000 rows, and end.",
 )
-@mapping.mapping_options
+@field_map.mapping_options
 @bag.bag_options
 @click.option(
     "--errors",
@@ -223,7 +223,7 @@ def ingest(
     of the first reject. With --keys, users' grains are encrypted.
     """
     if suggest is not None:
-        mapping.print_suggestion(suggest, form)
+        field_map.print_suggestion(suggest, form)
         return 0
     if store is None:
         raise click.UsageError("Missing argument 'STORE'.")
@@ -237,11 +237,11 @@ def ingest(
     if rejects_path is not None and rejects_path.exists():
         raise click.UsageError(f"{str(rejects_path)!r} exists; --rejects needs a new file")
     selection = _bags(inputs, given)
-    mapped = mapping.mapping_of(given, of_bag=selection is not None)
-    if mapped is None and form == "auto":
+    mapping = field_map.mapping_of(given, of_bag=selection is not None)
+    if mapping is None and form == "auto":
         table = next((name for name in inputs if _is_table(name)), None)
         form = "csv" if table else form
-    if mapped is None and form in ("csv", "tsv", "parquet"):
+    if mapping is None and form in ("csv", "tsv", "parquet"):
         text = "rows of a table need --mapping FILE, or --as and --map"
         raise click.UsageError(f"{text}; omsgrain ingest --suggest FILE writes a mapping")
     feed = "ingest" if index_text else "idle"
@@ -251,7 +251,7 @@ def ingest(
         "errors": errors,
         "options": {name: value for name, value in given.items() if value},  # of encoding
         "allow_erased": allow_erased,
-        "mapping": mapped,
+        "mapping": mapping,
     }
     tally = IngestTally()
     try:
