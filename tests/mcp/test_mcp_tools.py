@@ -132,6 +132,14 @@ def test_remembered_memories_are_recalled(ada: Agent) -> None:
         assert made["id"] in [one["id"] for one in ada.do("recall", **asked)["memories"]]
     for asked in ({"tag": "none"}, {"type": "error"}, {"until": "1h"}):
         assert made["id"] not in [one["id"] for one in ada.do("recall", **asked)["memories"]]
+    about: list[dict[str, Any]] = [
+        {"importance": {"gte": 0.75}},
+        {"importance": {"gt": 0.75}},
+        {"importance": 0.75, "created_at": {"gt": 0}},
+    ]
+    for where, is_found in zip(about, (True, False, True), strict=True):
+        memories = ada.do("recall", where=where)["memories"]
+        assert (made["id"] in [one["id"] for one in memories]) is is_found
     for asked in ({"tag": "none"}, {"type": "error"}, {"until": made["created_at"]}):
         assert made["id"] not in [one["id"] for one in ada.do("recall", **asked)["memories"]]
 
@@ -313,6 +321,7 @@ NAMED: list[tuple[str, dict[str, Any], str]] = [
     ("recall", {"query": "tapir", "since": "yesterday"}, "since"),
     ("recall", {"until": "tomorrow"}, "until"),
     ("recall", {"at": "then"}, "at"),
+    ("recall", {"where": {"content": {}}}, "where"),
     ("context", {"question": "?!"}, "question"),
     ("context", {"question": "tapir", "at": "then"}, "at"),
     ("history", {"id": NOBODY}, "id"),

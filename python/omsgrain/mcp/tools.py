@@ -145,6 +145,12 @@ _RECALL: Final = (
     ToolArgument("limit", "integer", "The most results.", default=10, low=1, high=MOST),
     ToolArgument("type", says="Only this kind."),
     ToolArgument("tag", says="Only with this tag."),
+    ToolArgument(
+        "where",
+        "object",
+        'Only where these fields or values pass: {"context.room": "lab"}, or with an operator: '
+        '{"object.celsius": {"gt": 2.5}}.',
+    ),
     ToolArgument("since", says=f"Only at this time or later: {_FORMS}"),
     ToolArgument("until", says=f"Only before this time: {_FORMS}"),
     ToolArgument("at", says=f"Only what was known at this time: {_FORMS}"),

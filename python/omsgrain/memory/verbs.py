@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from omsgrain.grain import Grain
     from omsgrain.memory.embedder import Embedder
     from omsgrain.query.filters import Filters
+    from omsgrain.query.where import ValueTests
 
 _CONTENT: Final = 100_000  # characters, the limit of MIF 1.0
 _METADATA: Final = 100_000  # characters of JSON
@@ -160,6 +161,7 @@ def recall(
     limit: int = 10,
     type: str | None = None,
     tag: str | None = None,
+    where: ValueTests | None = None,
     since: str | None = None,
     until: str | None = None,
     at: str | None = None,
@@ -167,6 +169,7 @@ def recall(
     """Find memories: those that match words, the best first; without words the newest."""
     asked: Filters = {
         "tag": tag,
+        "where": where,
         "created_after": since,
         "created_before": until,
         "known_at": at,

@@ -167,7 +167,7 @@ _ALL_BESIDE = list(_BESIDE.values())
 TOGETHER = 256  # grains read at a time: their rows and their blobs are in memory together
 _OPEN = 64  # lists that are walked at the same time
 _PATIENCE = 4_096  # grains that are tested before a range is walked after all
-_FEW, _SHARE = 1_024, 32  # places of a range that are worth sorting, see `_choose_range`
+_FEW, _SHARE = 1_024, 16  # places of a range that are worth sorting, see `_choose_range`
 INDEX_IT = ", or an indexed path (store.paths.add)"
 """Advice to the caller of a refused query; the command line and HTTP have words of their own."""
 _COUNTED = 16  # lists whose grains are counted at a time

@@ -142,7 +142,10 @@ def _delete(
     writer.set_row(SEALED, key, None)
 
 
-def blind_entries(blobs: list[bytes], keys: Sequence[UserKeys]) -> list[BlindEntry]:
+def blind_entries(
+    blobs: list[bytes], keys: Sequence[UserKeys], paths: _core.IndexedPaths | None = None
+) -> list[BlindEntry]:
     """Make the rows beside encrypted grains, on all cores."""
     found = [one if one[0].isascii() else (spaced(one[0]), *one[1:]) for one in _TEXTS.of(blobs)]
-    return _core.blind(blobs, found, [(one.number, one.token, one.address) for one in keys])
+    whose = [(one.number, one.token, one.address) for one in keys]
+    return _core.blind(blobs, found, whose, paths)

@@ -47,6 +47,7 @@ from omsgrain.storage.base import (
     stored,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, WORD
+from omsgrain.storage.indexed_paths import core_of, paths_of
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table
 
 if TYPE_CHECKING:
@@ -430,7 +431,8 @@ class EncryptingWriter(DecryptingReader):
         if grain is None or grain.sealed:
             return
         keys = self.ring.by_number(number)
-        (entry,) = blind_index.blind_entries([grain.blob], [keys])
+        paths = core_of(paths_of(self.inner))  # it may have rows of dropped ones too
+        (entry,) = blind_index.blind_entries([grain.blob], [keys], paths)
         place = blind_index.place_of(entry.created_at, bytes.fromhex(grain.address), seq)
         blind_index.remove(self.inner, seq, mask(keys.place, place), entry)
 

@@ -83,6 +83,12 @@ def rows_with(row: bytes) -> _core.IndexedPaths:
     return core_of(_parsed(row))
 
 
+def blind_paths(reader: Reader) -> _core.IndexedPaths | None:
+    """Return what makes the blind rows of new encrypted grains; None without indexed paths."""
+    paths = tuple([path for path in paths_of(reader) if not path.dropped])
+    return core_of(paths) if paths else None
+
+
 @lru_cache(maxsize=16)
 def core_of(paths: tuple[IndexedPath, ...]) -> _core.IndexedPaths:
     return _core.IndexedPaths([(p.number, list(p.keys), p.first, p.last) for p in paths])

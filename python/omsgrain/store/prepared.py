@@ -27,6 +27,7 @@ from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import Writer, stored
+from omsgrain.storage.indexed_paths import blind_paths
 from omsgrain.storage.tables import PLAIN, SEQUENCE, SIGNED
 
 if TYPE_CHECKING:
@@ -443,8 +444,15 @@ def _add_rows(writer: Writer, given: PreparedGrains, fresh: list[tuple[int, int]
     """Write the blind rows of encrypted grains, given by positions and sequence numbers."""
     ours = [(i, seq) for i, seq in fresh if i in given.sealed]
     if ours:
-        grains = [(given.sealed[i].blind, given.pairs[i][0], seq) for i, seq in ours]
-        blind_index.add(writer, grains, [given.sealed[i].keys for i, _ in ours])
+        sealed = [given.sealed[i] for i, _ in ours]
+        keys, entries = [one.keys for one in sealed], [one.blind for one in sealed]
+        if (paths := blind_paths(writer)) is not None:
+            # Made again, since only the transaction knows the paths.
+            entries = blind_index.blind_entries([one.plain for one in sealed], keys, paths)
+        grains = [
+            (entry, given.pairs[i][0], seq) for entry, (i, seq) in zip(entries, ours, strict=True)
+        ]
+        blind_index.add(writer, grains, keys)
 
 
 def _add_signature(writer: Writer, given: PreparedGrains, i: int, seq: int | None) -> bool:
