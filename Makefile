@@ -14,6 +14,7 @@ BUILT := $(VENV)/.built
 LOCK := requirements/test.txt
 # Tools that look at what we depend on have an environment of their own.
 AUDIT := target/audit
+WHEELS := target/wheels
 PIP := pip install -q --disable-pip-version-check
 # All that the core stands on is taken as the build has left it; the core is not optimised, which
 # with its tests would take two thirds as long as the whole build. What is shipped, Python tests.
@@ -24,7 +25,7 @@ CORE_EXAMPLES := $(subst --lib --tests,--doc,$(CORE_TESTS))
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel dist trial sbom audit resolve lock release-notes clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel wheels dist trial sbom audit resolve lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -136,9 +137,11 @@ $(BUILT): pyproject.toml $(LOCK) $(RUST)
 	$(BIN)/$(PIP) --no-build-isolation -e $(if $(LOCK),. --no-deps,'.[test]')
 	touch $@
 
-wheel: build ## the wheel of this machine; TARGET=aarch64-unknown-linux-gnu is cross-compiled with zig
-	$(if $(TARGET),$(BIN)/$(PIP) ziglang)
-	$(BIN)/maturin build --release --out dist $(if $(TARGET),--target $(TARGET) --zig)
+wheel: build ## the wheel of this machine
+	$(BIN)/maturin build --release --out dist
+
+wheels: build $(WHEELS)/.made ## those of all machines, or TARGETS=, in dist/wheels; 3: not all could be built
+	PATH="$(CURDIR)/$(WHEELS)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.wheels dist/wheels $(TARGETS)
 
 dist: wheel ## wheel and sdist, and what must be in them or must not
 	$(BIN)/maturin sdist --out dist
@@ -159,13 +162,14 @@ resolve: build $(AUDIT)/.made ## whether all extras fit beside the newest of eac
 lock: $(AUDIT)/.made ## lock the packages again; UPGRADE=1 takes the newest ones
 	for extra in all test; do $(AUDIT)/$(SCRIPTS)/uv pip compile pyproject.toml --extra $$extra $(LOCKING) \
 		-o requirements/$$extra.txt || exit 1; done
-	$(AUDIT)/$(SCRIPTS)/uv pip compile --group audit $(LOCKING) -o requirements/audit.txt
+	for group in audit wheels; do $(AUDIT)/$(SCRIPTS)/uv pip compile --group $$group $(LOCKING) \
+		-o requirements/$$group.txt || exit 1; done
 
 LOCKING := -q --universal --python-version 3.10 --generate-hashes --no-header $(if $(UPGRADE),--upgrade)
 
-$(AUDIT)/.made: requirements/audit.txt
-	test -x $(AUDIT)/$(SCRIPTS)/python || $(PYTHON) -m venv $(AUDIT)
-	$(AUDIT)/$(SCRIPTS)/$(PIP) --require-hashes -r requirements/audit.txt
+$(AUDIT)/.made $(WHEELS)/.made: target/%/.made: requirements/%.txt
+	test -x $(@D)/$(SCRIPTS)/python || $(PYTHON) -m venv $(@D)
+	$(@D)/$(SCRIPTS)/$(PIP) --require-hashes -r $<
 	touch $@
 
 release-notes: ## what the changelog says of the version; TAG=v1.2.3 compares the tag too

@@ -3,6 +3,7 @@
 
     audit      what is known against the crates and packages that we depend on
     contents   what is in a wheel and an sdist, and what must not be
+    wheels     wheels for other machines: built, and checked
     trial      both installed in new environments, away from this tree
     notes      the release notes of a version
 

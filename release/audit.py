@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -76,7 +77,7 @@ def crates(run: Run) -> Iterator[Look]:
     yield _denied(run, names[0], "bans", "licenses", "sources")
     fetched = run(["cargo", "deny", "fetch", "db"])
     if fetched.code != 0:
-        yield Look(names[1], "NOT LOOKED AT", _last(fetched))
+        yield Look(names[1], "NOT LOOKED AT", last_line(fetched))
         return
     yield _denied(run, names[1], "advisories")
 
@@ -109,7 +110,7 @@ def _audited(name: str, ran: Ran) -> Look:
     try:
         found = json.loads(ran.out)["dependencies"]
     except (json.JSONDecodeError, KeyError, TypeError):
-        return Look(name, "NOT LOOKED AT", _last(ran))
+        return Look(name, "NOT LOOKED AT", last_line(ran))
     known = [
         f"{one['name']} {one['version']}: {flaw['id']}, mended in {flaw['fix_versions'] or 'none'}"
         for one in found
@@ -119,11 +120,12 @@ def _audited(name: str, ran: Ran) -> Look:
         return Look(name, "FOUND", "\n".join(known))
     skipped = [f"{one['name']}: {one['skip_reason']}" for one in found if "skip_reason" in one]
     if skipped or not found or ran.code != 0:
-        return Look(name, "NOT LOOKED AT", "\n".join(skipped) or _last(ran))
+        return Look(name, "NOT LOOKED AT", "\n".join(skipped) or last_line(ran))
     return Look(name, "ok", f"{len(found)} packages")
 
 
-def _last(ran: Ran) -> str:
+def last_line(ran: Ran) -> str:
+    """Return the last line that a program wrote about an error."""
     lines = [line.strip() for line in ran.err.splitlines() if line.strip()]
     return lines[-1] if lines else "it said nothing"
 
@@ -134,14 +136,19 @@ def verdict(looks: Sequence[Look]) -> int:
     return FOUND if "FOUND" in states else UNSEEN if states != {"ok"} else 0
 
 
+def report(looks: Iterable[Look]) -> int:
+    """Print each, as soon as it is known. Returns the exit code."""
+    seen = []
+    for look in looks:
+        seen.append(look)
+        first, *more = look.said.splitlines() or [""]
+        print(f"{look.state:<14}{look.what}: {first}", *more, sep="\n  ", flush=True)
+    return verdict(seen)
+
+
 def main(tool: str = "pip-audit") -> int:
     """Look, and say what was seen."""
-    looks = []
-    for look in (*crates(run), *packages(run, tool)):
-        looks.append(look)
-        first, *more = look.said.splitlines() or [""]
-        print(f"{look.state:<14}{look.what}: {first}", *more, sep="\n  ")
-    code = verdict(looks)
+    code = report(chain(crates(run), packages(run, tool)))
     if code == UNSEEN:
         print("Nothing was found in what could be looked at. The rest is not known.")
     return code

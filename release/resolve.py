@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from release.audit import ROOT, Look, Ran, Run, run, verdict
+from release.audit import ROOT, Look, Ran, Run, last_line, report, run
 
 FRAMEWORKS = (
     "crewai",
@@ -44,7 +44,7 @@ def _beside(run: Run, name: str, alone: Path) -> Look:
     what = f"omsgrain[all] beside {name}"
     newest = _resolved(run, str(alone))
     if (version := _version(newest, name)) is None:
-        return Look(what, "NOT LOOKED AT", _last(newest))
+        return Look(what, "NOT LOOKED AT", last_line(newest))
     both = _resolved(run, str(ROOT / "pyproject.toml"), str(alone), "--extra", "all")
     found = _version(both, name)
     if found == version:
@@ -53,7 +53,7 @@ def _beside(run: Run, name: str, alone: Path) -> Look:
         return Look(what, "FOUND", f"{found} is the newest that fits, and not {version}")
     if _CONFLICT in both.err:
         return Look(what, "FOUND", both.err)
-    return Look(what, "NOT LOOKED AT", _last(both))
+    return Look(what, "NOT LOOKED AT", last_line(both))
 
 
 def _resolved(run: Run, *words: str) -> Ran:
@@ -68,20 +68,5 @@ def _version(ran: Ran, name: str) -> str | None:
     return found[1] if ran.code == 0 and found else None
 
 
-def _last(ran: Ran) -> str:
-    lines = [line.strip() for line in ran.err.splitlines() if line.strip()]
-    return lines[-1] if lines else "it said nothing"
-
-
-def main() -> int:
-    """Try, and say what fits."""
-    seen = []
-    for look in looks(run):
-        seen.append(look)
-        first, *more = look.said.splitlines() or [""]
-        print(f"{look.state:<14}{look.what}: {first}", *more, sep="\n  ")
-    return verdict(seen)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(report(looks(run)))

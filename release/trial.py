@@ -27,10 +27,15 @@ COMPILERS = (
     "cc", "gcc", "g++", "c++", "clang", "clang++", "cl", "ld", "make", "cmake",
     "cargo", "rustc", "maturin", "zig",
 )  # fmt: skip
+#: In tags of platforms where not every package that omsgrain needs has a wheel: lmdb has none for
+#: musl and armv7; cffi, msgpack and PyStemmer have none for armv7.
+COMPILED = ("musllinux", "armv7l")
 #: Bytes that a wheel and what it needs may add to an environment: files of the wheels, and those
 #: with the modules that pip compiles. Other platforms have wheels of other sizes.
 CEILINGS = (38_500_000, 52_500_000)
 MEASURED = ("Linux", "x86_64")
+#: Bytes of the smallest installation: docs/how-to/install.md.
+SMALLEST = 31_000_000
 #: No server listens there, which is found out only by one who can speak to it.
 NOWHERE = "127.0.0.1:1"
 
@@ -146,9 +151,10 @@ class Place:
     Args:
         folder: an empty directory.
         has_compilers: whether programs of this machine are found, compilers among them.
+        has_pyc: whether Python keeps the modules that it compiles.
     """
 
-    def __init__(self, folder: Path, has_compilers: bool) -> None:
+    def __init__(self, folder: Path, has_compilers: bool, has_pyc: bool = True) -> None:
         self.work = folder / "work"
         self.work.mkdir()
         shutil.copytree(ROOT / "examples", self.work / "examples")
@@ -160,6 +166,8 @@ class Place:
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PYTHON")
         }
+        if not has_pyc:
+            self._environment["PYTHONDONTWRITEBYTECODE"] = "1"
         if not has_compilers:
             self._environment["PATH"] = without_compilers(folder)
 
@@ -185,9 +193,9 @@ class Place:
         if found != code:
             sys.exit(f"{' '.join(words)}: ended with {found} and not {code}\n{said}")
 
-    def install(self, what: str) -> None:
+    def install(self, what: str, *options: str) -> None:
         """Install a file with what it needs, and see that all of it fits together."""
-        self.expect(0, "-m", "pip", "install", "-q", "--disable-pip-version-check", what)
+        self.expect(0, "-m", "pip", "install", "-q", "--disable-pip-version-check", *options, what)
         self.expect(0, "-m", "pip", "check")
 
 
@@ -198,8 +206,9 @@ def try_alone(path: Path) -> str:
         What was shown.
     """
     is_wheel = path.suffix == ".whl"
+    has_compilers = not is_wheel or any(part in path.name for part in COMPILED)
     with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
-        place = Place(Path(folder), has_compilers=not is_wheel)
+        place = Place(Path(folder), has_compilers)
         before = taken(place.prefix)
         place.install(str(path))
         sizes = [after - had for after, had in zip(taken(place.prefix), before, strict=True)]
@@ -211,8 +220,8 @@ def try_alone(path: Path) -> str:
         for verbs in EXTRAS.values():
             for verb in verbs:
                 place.expect(verb.without, *verb.python)
-    if not is_wheel:
-        return f"{path.name}: built, installed alone, and used"
+    if has_compilers:
+        return f"{path.name}: installed alone, and used"
     if grown := too_large(sizes):
         sys.exit(f"{path.name}: {grown}")
     plain, compiled = (f"{size / 1e6:.1f} MB" for size in sizes)
@@ -220,13 +229,36 @@ def try_alone(path: Path) -> str:
     return f"{path.name}: installed alone without a compiler ({sizes_said}), and used"
 
 
-def too_large(sizes: Sequence[int]) -> str:
-    """Say which sizes are above CEILINGS; the empty string if none is, or they are not known."""
+def try_smallest(wheel: Path) -> str:
+    """Install a wheel without compiled modules and debug symbols, and use it.
+
+    Returns:
+        What was shown.
+    """
+    strip = shutil.which("strip")
+    if (platform.system(), platform.machine()) != MEASURED or strip is None:
+        return f"{wheel.name}: NOT TRIED without debug symbols: that needs strip and {MEASURED}"
+    with tempfile.TemporaryDirectory(prefix="omsgrain-trial-") as folder:
+        place = Place(Path(folder), has_compilers=False, has_pyc=False)
+        before, _ = taken(place.prefix)
+        place.install(str(wheel), "--no-compile")
+        libraries = map(str, place.prefix.rglob("*.so"))
+        subprocess.run([strip, "--strip-unneeded", *libraries], check=True)
+        size = taken(place.prefix)[0] - before
+        for words in ALONE:
+            place.expect(0, *words)
+    if grown := too_large([size], [SMALLEST]):
+        sys.exit(f"{wheel.name}: {grown}")
+    return f"{wheel.name}: installed without debug symbols ({size / 1e6:.1f} MB), and used"
+
+
+def too_large(sizes: Sequence[int], ceilings: Sequence[int] = CEILINGS) -> str:
+    """Say which sizes are above a ceiling; the empty string if none is, or they are not known."""
     if (platform.system(), platform.machine()) != MEASURED:
         return ""
     return ", ".join(
         f"expected at most {ceiling} bytes, found {size}"
-        for size, ceiling in zip(sizes, CEILINGS, strict=True)
+        for size, ceiling in zip(sizes, ceilings, strict=True)
         if size > ceiling
     )
 
@@ -242,11 +274,15 @@ def try_extra(wheel: Path, extra: str) -> None:
 
 
 def main(dist: Path, *extras: str) -> None:
-    """Try all that is in a directory, or a few extras."""
+    """Try all that is in a directory, or a few extras; of a file, only that alone."""
+    if dist.is_file():
+        print(try_alone(dist.resolve()))
+        return
     paths = [path.resolve() for path in made(dist)]
     if not extras:
         for path in paths:
             print(try_alone(path), flush=True)
+        print(try_smallest(paths[0]), flush=True)
     for extra in extras or EXTRAS:
         try_extra(paths[0], extra)
         print(f"{paths[0].name}[{extra}]: installed alone, and used")

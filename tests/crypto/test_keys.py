@@ -420,6 +420,22 @@ def test_what_is_loaded_when() -> None:
     assert lines == "[]"
 
 
+def test_a_store_of_plain_grains_loads_no_signatures_and_no_search(tmp_path: Path) -> None:
+    (lines,) = run(
+        f"""
+        import sys, omsgrain
+        large = "blake3", "cbor2", "cryptography", "pycose", "Stemmer"
+        with omsgrain.open({str(tmp_path / "m.omsg")!r}) as store:
+            grain = {{"type": "belief", "subject": "a", "relation": "b", "object": "c",
+                     "confidence": 0.5, "created_at": 1768471200000}}
+            assert store.get(store.put(grain)) and store.query(subject="a").results
+        print([name for name in large if name in sys.modules])
+        """,
+        fresh=True,
+    )
+    assert lines == "[]"
+
+
 @pytest.fixture
 def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
     monkeypatch.setitem(COMMANDS, "keygen", ("keys", "keygen"))

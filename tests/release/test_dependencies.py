@@ -37,7 +37,7 @@ WORKERS = {"bench", "docs", "test"}
 #: What a program that uses the framework has; the tests have environments for them.
 FRAMEWORKS = {extra for extra, _ in support.frameworks.FRAMEWORKS.values()}
 USED = EXTRAS.keys() - WORKERS - FRAMEWORKS - {"all"}
-TOOLS: list[str] = PROJECT["dependency-groups"]["audit"]
+TOOLS: dict[str, list[str]] = PROJECT["dependency-groups"]
 
 
 def names(requirements: list[str]) -> set[str]:
@@ -96,7 +96,7 @@ def test_each_package_has_its_reason() -> None:
     workers = table(PAGE, "package", "extra", "licence", "why")
     of_users = {name for extra in USED for name in names(EXTRAS[extra])}
     of_workers = {(extra, name) for extra in WORKERS for name in names(EXTRAS[extra]) - of_users}
-    of_workers |= {("audit", name) for name in names(TOOLS)}
+    of_workers |= {(group, name) for group, tools in TOOLS.items() for name in names(tools)}
     assert {(row[1], row[0].lower()) for row in workers} == of_workers
     assert all(all(row[:-1]) for row in rows) and all(all(row) for row in workers)
 
@@ -118,12 +118,12 @@ def locked(path: str) -> dict[str, list[Requirement]]:
     return found
 
 
-@pytest.mark.parametrize("name", ["all", "test", "audit"])
+@pytest.mark.parametrize("name", ["all", "test", *TOOLS])
 def test_locks_keep_to_what_is_asked(name: str) -> None:
     """After a change to pyproject.toml: ``make lock``."""
     lock = locked(f"requirements/{name}.txt")
-    base = [] if name == "audit" else PROJECT["project"]["dependencies"]
-    chosen = TOOLS if name == "audit" else EXTRAS[name]
+    base = [] if name in TOOLS else PROJECT["project"]["dependencies"]
+    chosen = TOOLS[name] if name in TOOLS else EXTRAS[name]
     if name == "all":
         extras = Requirement(chosen[0]).extras
         chosen = [one for extra in sorted(extras) for one in EXTRAS[extra]]

@@ -41,6 +41,8 @@ VARYING: Final = re.compile(
 #: are read, so that each command, option and argument in them is one.
 NOT_RUN: Final = {
     ("README.md", "make demo"): "it builds all: test_demo.py",
+    ("install.md", "pip install"): "it needs a network: release/trial.py",
+    ("install.md", "rustup"): "it needs a network: release/wheels.py",
     (
         "analytics.md",
         "python examples/fleet",
