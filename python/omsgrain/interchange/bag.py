@@ -14,7 +14,7 @@ from typing import Any, Final
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.formats.bag import protobuf
-from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage, BagMetadata
+from omsgrain.formats.bag.base import BagChannel, BagMessage
 from omsgrain.formats.bag.cdr import Decoder, decoder
 from omsgrain.formats.bag.rosbag2 import standard_definition, unpacked
 
@@ -75,6 +75,7 @@ class BagSelection:
                 raise SchemaError("not positive", field=f"/{name}", expected="1 or more")
 
     def takes(self, topic: str) -> bool:
+        """Whether messages of a topic are chosen."""
         return not self.topics or any(fnmatchcase(topic, one) for one in self.topics)
 
 
@@ -127,21 +128,18 @@ class BagReport:
     attachments: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
 
-    def topic(self, channel: BagChannel) -> TopicReport:
-        key = channel.topic, channel.schema
-        if key not in self.topics:
-            self.topics[key] = TopicReport(*key, channel.encoding)
-        return self.topics[key]
-
-    def note(self, entry: BagAttachment | BagMetadata) -> None:
-        (self.attachments if isinstance(entry, BagAttachment) else self.metadata).append(
-            entry.name
-        )
-
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
         topics = [asdict(one) for one in self.topics.values()]
         return {"topics": topics, "attachments": self.attachments, "metadata": self.metadata}
+
+
+def topic_report(report: BagReport, channel: BagChannel) -> TopicReport:
+    """Return the part of a report about a channel's topic."""
+    key = channel.topic, channel.schema
+    if key not in report.topics:
+        report.topics[key] = TopicReport(*key, channel.encoding)
+    return report.topics[key]
 
 
 @dataclass(slots=True)

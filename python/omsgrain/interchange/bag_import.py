@@ -14,9 +14,15 @@ import omsgrain as og
 from omsgrain.container.layout import os_errors
 from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats.bag import rosbag2
-from omsgrain.formats.bag.base import BagChannel, BagMessage
+from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage
 from omsgrain.formats.bag.mcap import McapReader, is_mcap
-from omsgrain.interchange.bag import BagReport, BagSelection, Decoders, ObservedChannel
+from omsgrain.interchange.bag import (
+    BagReport,
+    BagSelection,
+    Decoders,
+    ObservedChannel,
+    topic_report,
+)
 from omsgrain.interchange.ingest import IngestStep, store_batch
 
 if TYPE_CHECKING:
@@ -97,15 +103,17 @@ def _batches(
         for entry in entries:
             if isinstance(entry, BagChannel):
                 channels[entry.number] = ObservedChannel(
-                    entry, report.topic(entry), selection, digest, decoders
+                    entry, topic_report(report, entry), selection, digest, decoders
                 )
             elif isinstance(entry, BagMessage):
                 batch.add(channels[entry.channel.number], entry)
                 if batch.is_full:
                     yield stream.tell() - at
                     at = stream.tell()
+            elif isinstance(entry, BagAttachment):
+                report.attachments.append(entry.name)
             else:
-                report.note(entry)
+                report.metadata.append(entry.name)
     except (FormatError, UnsupportedError) as error:
         if batch.errors == "raise":
             raise
