@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import omsgrain as og
 from faults.scenario import Said, Scenario, Steps
 from omsgrain.errors import ErasedError, NotFoundError
+from omsgrain.storage.backup.manifest import Backup
+from omsgrain.storage.backup.parts import rows_in
 from omsgrain.storage.check import check
 from omsgrain.storage.lmdb import memtable, storage
 from omsgrain.store.context import context_of
@@ -132,6 +135,41 @@ def _look_at_copies(folder: Path, said: Said) -> None:
         sound(path)
 
 
+# -- incremental backups --------------------------------------------------------------------------
+
+
+def _back_up(folder: Path, step: Steps) -> None:
+    place = folder / "backups"
+    with og.open(folder / "memory.omsg") as store:
+        step("first", lambda: store.maintenance.backup_to(place).backup.id, str)
+        store.put(event(500))
+        step("second", lambda: store.maintenance.backup_to(place).backup.id, str)
+    step("prune", lambda: og.BackupRepository(place).prune(keep_last=1).kept, int)
+
+
+def _look_at_backups(folder: Path, said: Said) -> None:
+    repository = og.BackupRepository(folder / "backups")
+    found = [backup.id for backup in repository.backups()]
+    assert "prune" in said.results or said.results.get("first", "") in (*found, "")
+    assert said.results.get("second", "") in (*found, "")
+    for backup in found:
+        there = _addresses_in(folder / "backups", repository.find(backup))
+        assert {_address(n) for n in range(30)} <= there
+        assert backup != said.results.get("second") or _address(500) in there
+    sound(folder / "memory.omsg")
+
+
+def _addresses_in(place: Path, backup: Backup) -> set[str]:
+    """The addresses of a backup, of which each part is there and whole."""
+    found = set[str]()
+    for part in backup.parts:
+        data = (place / "parts" / part.sha256[:2] / part.sha256).read_bytes()
+        assert sha256(data).hexdigest() == part.sha256
+        if part.table == "blobs-0":
+            found.update(sha256(blob).hexdigest() for _, blob in rows_in(data))
+    return found
+
+
 # -- a new store ----------------------------------------------------------------------------------
 
 
@@ -218,5 +256,6 @@ def clock_jumps(folder: Path, move: Any) -> None:
 SCENARIOS = {
     "commits": Scenario(_prepare, _work, _look),
     "copies": Scenario(_prepare, _copies, _look_at_copies),
+    "backups": Scenario(_prepare, _back_up, _look_at_backups),
     "a new store": Scenario(lambda folder: None, _make, _look_at_made),
 }

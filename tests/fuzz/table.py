@@ -7,6 +7,7 @@ from typing import Final
 
 from fuzz import (
     asking,
+    backups,
     containers,
     documents,
     grains,
@@ -32,6 +33,7 @@ TARGETS: Final[dict[str, Target]] = {
         imports,
         recordings,
         asking,
+        backups,
         wire,
         redaction,
     )

@@ -25,7 +25,7 @@ from omsgrain.errors import (
 )
 from omsgrain.storage.backup import repository as repositories
 from omsgrain.storage.backup.repository import BackupReport, BackupRepository
-from omsgrain.storage.tables import AUDIT, META
+from omsgrain.storage.tables import AUDIT, INDEXED_FORMAT, META
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
 from support import store_kinds
@@ -250,6 +250,27 @@ def test_a_store_in_postgresql_is_restored_to_a_directory(
         for table, old in rows.items():
             if table not in (AUDIT, META):
                 assert found[table] == old, table
+
+
+@pytest.mark.parametrize("run", [64, 65_536])
+def test_indexed_paths_are_restored(
+    store: GrainStore, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int
+) -> None:
+    """Also where the index is written while the grains are added."""
+    monkeypatch.setattr("omsgrain.storage.lmdb.storage.RUN", run)
+    store.paths.add("object.metres", "observer_id")
+    store.put(reading(1_000))
+    report = store.maintenance.backup_to(place)
+    assert report.backup.format == INDEXED_FORMAT
+    og.restore(place, tmp_path / "new.omsg")
+    with og.open(tmp_path / "new.omsg") as restored:
+        assert restored.paths.declared() == store.paths.declared()
+        above = {"object.metres": {"gte": 299}}
+        assert len(restored.query(where=above).results) == 2
+        assert restored.maintenance.check().ok
+        restored.put(reading(1_001))
+        assert len(restored.query(where=above).results) == 3
+        assert restored.maintenance.check().ok
 
 
 def test_an_empty_store(place: Path, tmp_path: Path) -> None:

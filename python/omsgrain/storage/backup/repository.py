@@ -53,10 +53,10 @@ from omsgrain.storage.backup.parts import (
     rows_in,
 )
 from omsgrain.storage.base import Reader
-from omsgrain.storage.indexed_paths import index_again
+from omsgrain.storage.indexed_paths import index_again, paths_of
 from omsgrain.storage.lmdb.data_file import DATA_FILE
 from omsgrain.storage.location import StoreUrl, is_url
-from omsgrain.storage.tables import AUDIT, BLOBS, FORMAT, SEQUENCE, Table
+from omsgrain.storage.tables import AUDIT, BLOBS, FORMAT, INDEXED_FORMAT, SEQUENCE, Table
 
 if TYPE_CHECKING:
     from omsgrain.storage.backup.objects import BackupPlace
@@ -203,7 +203,7 @@ class BackupRepository:
             "grains": reader.count(),
             "blob_bytes": sum(one.size - BLOB_FRAME * one.rows for one in blobs),
             "last_seq": reader.last_seq(),
-            "format": FORMAT,
+            "format": INDEXED_FORMAT if paths_of(reader) else FORMAT,
             "parent": manifests[-1][1] if manifests else None,
             "store": store,
         }
@@ -224,10 +224,10 @@ class BackupRepository:
         from omsgrain.storage.lmdb.storage import LmdbStorage
 
         unknown = {part.table for part in backup.parts} - _TABLES.keys()
-        if backup.format != FORMAT or unknown:
+        if backup.format not in (FORMAT, INDEXED_FORMAT) or unknown:
             raise UnsupportedError(
                 "another version of omsgrain made this backup; restore it with that version",
-                expected=f"format {FORMAT}",
+                expected=f"format {FORMAT} or {INDEXED_FORMAT}",
                 found=f"format {backup.format}" + "".join(f", table {n}" for n in sorted(unknown)),
             )
         path.mkdir(mode=0o700)
@@ -235,6 +235,7 @@ class BackupRepository:
             for table in TABLES_KEPT:
                 self._restore_table(target, table, backup)
             target.write(lambda writer: writer.advance(backup.last_seq))
+            index_again(target)
             index_again(target)
             found = target.stats()
         if (found.grains, found.blob_bytes, found.last_seq) != (
