@@ -23,7 +23,7 @@ from omsgrain.interchange.bag import (
     ObservedChannel,
     topic_report,
 )
-from omsgrain.interchange.ingest import IngestStep, store_batch
+from omsgrain.interchange.ingest import IngestOptions, IngestStep, store_batch
 
 if TYPE_CHECKING:
     from omsgrain.grain import EncodeOptions
@@ -75,7 +75,7 @@ def import_bag(
         if not rosbag2.is_bag(path) and Path(path).exists():
             raise FormatError("not a recording", expected="MCAP, or rosbag2")
         for file in rosbag2.files_of(Path(path)):
-            batch = _Observations(mapping, errors, options or {}, allow_erased)
+            batch = _Observations(mapping, IngestOptions(errors, options or {}, allow_erased))
             with file.open("rb") as stream:
                 for consumed in _batches(file, stream, selection, report, batch):
                     yield batch.store(store, consumed)
@@ -115,7 +115,7 @@ def _batches(
             else:
                 report.metadata.append(entry.name)
     except (FormatError, UnsupportedError) as error:
-        if batch.errors == "raise":
+        if batch.how.errors == "raise":
             raise
         batch.rejected.append(error)
     yield stream.seek(0, os.SEEK_END) - at
@@ -126,9 +126,7 @@ class _Observations:
     """The grains that are stored next, and the errors of the messages that are none."""
 
     mapping: Mapping | None
-    errors: Literal["raise", "collect"]
-    options: EncodeOptions
-    allow_erased: bool
+    how: IngestOptions
     fields: list[dict[str, Any]] = field(default_factory=list)
     origins: list[tuple[ObservedChannel, BagMessage]] = field(default_factory=list)
     rejected: list[OmsError] = field(default_factory=list)
@@ -157,14 +155,14 @@ class _Observations:
 
     def store(self, store: GrainStore, consumed: int) -> IngestStep:
         """Store the batch, and begin the next one."""
-        batch = og.encode_many(self.fields, errors="collect", **self.options)
+        batch = og.encode_many(self.fields, errors="collect", **self.how.encoding)
         rejected = self.rejected
         for item in batch.errors:
             self.place_item(item.index, item.error)
             rejected.append(item.error)
         warnings = [(w.index + 1, w.message) for w in batch.warnings]
         step = IngestStep(consumed, rejected=rejected, warnings=warnings)
-        step = store_batch(store, batch, step, self, self.errors, self.allow_erased)
+        step = store_batch(store, batch, step, self, self.how)
         self.fields, self.origins, self.rejected, self.size = [], [], [], 0
         return step
 

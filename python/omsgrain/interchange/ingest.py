@@ -31,6 +31,13 @@ _HEAD = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
+class IngestOptions:
+    errors: Literal["raise", "collect"]  # stop at a bad grain, or store the others
+    encoding: EncodeOptions
+    allow_erased: bool  # store also grains that were erased
+
+
+@dataclass(frozen=True, slots=True)
 class IngestStep:
     """The outcome of one chunk of the input, which is durable when the step is yielded."""
 
@@ -56,8 +63,9 @@ def ingest(
 ) -> Iterator[IngestStep]:
     """Store the grains of a stream; each step stores one chunk. Tables need a mapping."""
     form = (format_of(name) or format) if format == "auto" else format
+    how = IngestOptions(errors, options or {}, allow_erased)
     if mapping is not None or form in ("csv", "tsv", "parquet"):
-        yield from _rows(store, stream, name, form, mapping, errors, options or {}, allow_erased)
+        yield from _rows(store, stream, name, form, mapping, how)
         return
     stream, name = compressed.opened(stream, name)
     head = stream.read(source_lines.PEEK)
@@ -77,17 +85,11 @@ def ingest(
         return
     cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
     for lines in cut(stream, head):
-        yield _lines(store, lines, errors, options or {}, allow_erased)
+        yield _lines(store, lines, how)
 
 
-def _lines(
-    store: GrainStore,
-    lines: SourceLines,
-    errors: Literal["raise", "collect"],
-    options: EncodeOptions,
-    allow_erased: bool,
-) -> IngestStep:
-    batch = og.encode_jsonl(lines.data, errors="collect", **options)
+def _lines(store: GrainStore, lines: SourceLines, how: IngestOptions) -> IngestStep:
+    batch = og.encode_jsonl(lines.data, errors="collect", **how.encoding)
     rejected = [item.error for item in batch.errors]
     for error in rejected:
         lines.place(error)
@@ -96,7 +98,7 @@ def _lines(
 
     warnings = [(lines.numbers[w.line - 1], w.message) for w in batch.warnings if w.line]
     step = IngestStep(lines.consumed, rejected=rejected, warnings=warnings)
-    return store_batch(store, batch, step, lines, errors, allow_erased)
+    return store_batch(store, batch, step, lines, how)
 
 
 def _rows(
@@ -105,9 +107,7 @@ def _rows(
     name: str,
     format: IngestFormat,
     mapping: Mapping | None,
-    errors: Literal["raise", "collect"],
-    options: EncodeOptions,
-    allow_erased: bool,
+    how: IngestOptions,
 ) -> Iterator[IngestStep]:
     """Store the grains that a mapping makes of rows."""
     if mapping is None:
@@ -126,14 +126,13 @@ def _rows(
             else:
                 fields.append(made)
                 lines.numbers.append(line)
-        batch = og.encode_many(fields, errors="collect", **options)
-
+        batch = og.encode_many(fields, errors="collect", **how.encoding)
         for item in batch.errors:
             lines.place_item(item.index, item.error)
             rejected.append(item.error)
         warnings = [(lines.numbers[w.index], w.message) for w in batch.warnings]
         step = IngestStep(chunk.consumed, rejected=rejected, warnings=warnings)
-        yield store_batch(store, batch, step, lines, errors, allow_erased)
+        yield store_batch(store, batch, step, lines, how)
 
 
 class ItemPlaces(Protocol):
@@ -148,16 +147,18 @@ def store_batch(
     batch: GrainBatch,
     step: IngestStep,
     lines: ItemPlaces,
-    errors: Literal["raise", "collect"],
-    allow_erased: bool,
+    how: IngestOptions,
 ) -> IngestStep:
     """Store a batch, and complete its step; errors of grains get the lines of their items."""
     rejected = step.rejected
-    if errors == "raise" and rejected:
+    if how.errors == "raise" and rejected:
         raise min(rejected, key=_line)
     try:
         report = store.put_many(
-            batch, errors=errors, batch_size=max(1, len(batch)), allow_erased=allow_erased
+            batch,
+            errors=how.errors,
+            batch_size=max(1, len(batch)),
+            allow_erased=how.allow_erased,
         )
     except SchemaError:
         from omsgrain.store.write import prepare
