@@ -279,7 +279,7 @@ def _ingest(
 
     known = [name for name in inputs if name != "-" and not name.endswith(SUFFIX)]
     sizes = [Path(name).stat().st_size for name in known]
-    total = sum(sizes) if len(sizes) == len(inputs) and all(sizes) else None
+    total = sum(sizes) if "-" not in inputs and all(sizes) else None
     start = time.perf_counter()
     try:
         with ExitStack() as stack:
@@ -301,6 +301,15 @@ def _ingest(
                     advance(step.consumed)
     finally:
         tally.seconds = time.perf_counter() - start
+
+
+def _files(name: str) -> list[Path]:
+    """Return the files of an input: more than one only of a recording in a directory."""
+    if not Path(name).is_dir():
+        return [Path(name)]
+    from omsgrain.formats.bag.rosbag2 import files_of
+
+    return files_of(Path(name))
 
 
 def _steps(
