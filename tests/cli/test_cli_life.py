@@ -131,6 +131,10 @@ def test_audit_verify_and_checkpoint(shell: Shell, store: Path, tmp_path: Path) 
     assert shell("audit", store) == 0
     assert len(shell.out.splitlines()) == 2
     assert len(shell.json("audit", store, "--after", "1", "--limit", "5")) == 1
+    assert len(shell.json("audit", store, "--since", "1h")) == 2
+    last = shell.json("audit", store)[-1]["time"]
+    assert len(shell.json("audit", store, "--since", f"{last + 1}")) == 0
+    assert shell("audit", store, "--verify", "--since", "1h") == USAGE
     assert shell("audit", store, "--against", kept) == USAGE
     other = tmp_path / "other.omsg"
     og.open(other).close()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, Manual, refuse_given, store_argument
+from omsgrain.cli.command import EXISTING, Manual, When, refuse_given, store_argument
 from omsgrain.cli.open import keys_option, open_store, resolver_in_use
 from omsgrain.errors import IntegrityError
 from omsgrain.json_values import time_text
@@ -46,6 +46,12 @@ Keep a checkpoint elsewhere, and verify against it later:
     help="Only entries after number N.",
 )
 @click.option(
+    "--since",
+    type=When(),
+    metavar="TIME",
+    help="Only entries since this time: 2026-01-15T10:00:00Z, or an age such as 1h.",
+)
+@click.option(
     "--limit",
     type=click.IntRange(1, sys.maxsize),
     metavar="N",
@@ -68,6 +74,7 @@ Keep a checkpoint elsewhere, and verify against it later:
 def audit(
     store: Where,
     after: int,
+    since: int | None,
     limit: int | None,
     address: str | None,
     operation: str | None,
@@ -93,7 +100,7 @@ def audit(
         raise click.UsageError("--signer needs --against")
     if verify or checkpoint:
         kind = "--verify" if verify else "--checkpoint"
-        refuse_given(kind, "after", "limit", "address", "operation")
+        refuse_given(kind, "after", "since", "limit", "address", "operation")
     if checkpoint:
         _print_checkpoint(store, key)
         return 0
@@ -114,7 +121,9 @@ def audit(
         return 0 if report.ok else IntegrityError.exit_code
     with open_store(store, readonly=True) as grains:
         entries = grains.audit.entries(after, address=address, operation=operation)
-        chosen = islice(entries, limit)
+        least = since or 0
+        recent = (one for one in entries if one.time >= least or not one.sound)
+        chosen = islice(recent, limit)
         if as_json:
             output.emit([_values(entry) for entry in chosen])
         else:
