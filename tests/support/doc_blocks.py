@@ -35,6 +35,7 @@ PAGES: Final = sorted(
 VARYING: Final = re.compile(
     r"[\d.]+ s, \d+ grains/s|did:key:z[\w.]+|(?<=names the person: )[\w.]+|/\S+/(?=\w+\.keys:)"
     r"|\b20[\w:.-]+(?= as the signer)|\bomg_[\w.-]+|(?<=Sent: )\d+ grains, \d+ bytes"
+    r"|(?<=file: )\d+ bytes, \d+(?= of them free)"
     r"|\b2026-1[12]-[\w:.-]+|\d+(?= bytes: )|(?<=, )\d+(?= bytes, \d+ states)"
 )
 #: Blocks of commands that are not run here, by page and first line: why. Their `omsgrain` lines
