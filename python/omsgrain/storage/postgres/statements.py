@@ -35,9 +35,9 @@ def together(items: Sequence[T]) -> Iterator[Sequence[T]]:
 
 READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
+FIRST_DUE = f"SELECT key FROM {name_of(DUE)} WHERE store_id = $1 ORDER BY key LIMIT 1"
 HEAD = (
-    "SELECT last_seq, blob_bytes, grains, ordinal, "
-    f"(SELECT key FROM {name_of(DUE)} WHERE store_id = $1 ORDER BY key LIMIT 1) "
+    f"SELECT last_seq, blob_bytes, grains, ordinal, ({FIRST_DUE}) "
     f"FROM {SCHEMA}.heads WHERE store_id = $1"
 )
 LOCKED_HEAD = (

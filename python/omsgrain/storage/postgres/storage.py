@@ -251,9 +251,10 @@ class PostgresStorage:
 
     def _begin(self, expecting: list[bytes]) -> PostgresWriter:
         database, number = self._open(), self.store_id
-        wire, (_, found, meta, *known) = database.begin(
+        wire, (_, found, due, meta, *known) = database.begin(
             (sql.WRITE, ()),
             (sql.LOCKED_HEAD, (number,)),
+            (sql.FIRST_DUE, (number,)),
             (sql.all_rows(META), (number,)),
             *[(sql.FIND, (number, byteas(part))) for part in sql.together(expecting)],
         )
@@ -270,6 +271,7 @@ class PostgresStorage:
                 self._counts,
                 commits=commits,
                 copies=self._copies,
+                due=due[0][0] if due else None,
                 meta=dict(meta),
                 known=there,
             )

@@ -21,6 +21,7 @@ from omsgrain.storage.postgres.reader import PostgresReader, beyond, past_of
 from omsgrain.storage.postgres.rows import Added, IndexRows, add, add_terms, terms_of
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
+    DUE,
     EVENT,
     EVENTS,
     FORMAT,
@@ -106,12 +107,14 @@ class PostgresWriter(PostgresReader):
         *,
         commits: bytes,
         copies: bool,
+        due: bytes | None,
         meta: dict[bytes, bytes],
         known: dict[bytes, int | None],
     ) -> None:
         super().__init__(database, store_id)
         self._wire = self.wire = wire
         self._ahead = self._named = None  # answers can change
+        self._due = due
         self.head = self._base = head
         self._copies = copies
         # the names of the store's last commits before this one, newest first
@@ -363,7 +366,8 @@ class PostgresWriter(PostgresReader):
         self._wait(size + count * _ROW)
 
     def first_due(self) -> int | None:
-        return Reader.first_due(self)  # with its own rows
+        own = self._sent or DUE in self._rows
+        return Reader.first_due(self) if own else super().first_due()
 
     def next_number(self) -> int:
         number = self.head.last_seq + 1
