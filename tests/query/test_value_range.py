@@ -33,6 +33,7 @@ SCALARS = [one for one in SOME if isinstance(one, str | int | float)]
 ORDERED = [one for one in SCALARS if not isinstance(one, bool)]
 PATHS = ["object", "object.x", "object.x.deep", "context.a\\.b", "observer_id", "observer_type"]
 OBSERVERS = ["lidar-1", "lidar-2", LONG]
+AUTHOR = "did:key:z6MkhaXgBZDvotDkL5257faiztiGiC2QtKLGpbnnEGta2doK"
 BEYOND = [10**400, -(10**400), 2**70]
 
 values = st.sampled_from(SOME)
@@ -256,3 +257,41 @@ def test_a_path_added_beside_encrypted_grains_is_compared_for_one_user(tmp_path:
         report = store.maintenance.check()
         assert report.ok, report.problems
         assert [one.path for one in store.paths.declared()] == ["observer_id"]
+
+
+def test_filters_of_fields(tmp_path: Path) -> None:
+    """Every filter of one field, plain and indexed, in all that chooses grains."""
+    action = {
+        "type": "action", "tool_name": "gripper", "input": {"n": 1},
+        "content": "a cup", "is_error": False, "created_at": TIME, "author_did": AUTHOR,
+    }  # fmt: skip
+    grains: list[dict[str, Any]] = [
+        action,
+        {**action, "is_error": True, "tool_name": "camera"},
+        {"type": "goal", "subject": "cup", "description": "wash the cup", "goal_state": "active",
+         "created_at": TIME, "entity_id": "cup-7"},
+        {"type": "event", "content": "a cup, please", "role": "user", "created_at": TIME},
+        fields(1, drawn(1)),
+    ]  # fmt: skip
+    asked: list[dict[str, Any]] = [
+        {"tool_name": "gripper"}, {"is_error": True}, {"is_error": False}, {"author_did": AUTHOR},
+        {"goal_state": "active"}, {"entity_id": "cup-7"}, {"role": "user"},
+        {"observer_id": "lidar-2"}, {"observer_type": "lidar"}, {"tool_name": "none"},
+    ]  # fmt: skip
+    counts = [1, 1, 1, 2, 1, 1, 1, 1, 1, 0]
+    names = sorted({name for one in asked for name in one})
+    with og.open(tmp_path / "s.omsg") as store:
+        store.put_many(grains)
+        for indexed in (False, True):
+            if indexed:
+                store.paths.add(*names)
+            for one, count in zip(asked, counts, strict=True):
+                scan = not indexed
+                assert store.query(scan=scan, count=True, **one).total == count, one
+                assert len(list(store.iter_query(scan=scan, **one))) == count
+        assert len(store.search("cup", tool_name="camera")) == 1
+        assert store.export_mg(tmp_path / "x.mg", role="user").grains == 1
+        for wrong in ({"is_error": 1}, {"role": True}, {"tool_name": 7}):
+            with pytest.raises(og.errors.SchemaError) as refused:
+                store.query(**wrong)
+            assert refused.value.field == f"/{next(iter(wrong))}"

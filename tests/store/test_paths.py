@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgpack
 import pytest
 
 import omsgrain as og
@@ -263,3 +264,29 @@ def test_a_full_disk_leaves_the_record_as_it_was(
         store.paths.add("observer_id")
         assert store.query(observer_id="lidar-0", count=True).total == 5
         assert store.maintenance.check().ok
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        b"",
+        b"junk",
+        b"\xc1",
+        msgpack.packb([]),
+        msgpack.packb([[1, [], 0, 0, False]]),
+        msgpack.packb([[0, ["observer_id"], 0, 0, False]]),
+        msgpack.packb([[256, ["observer_id"], 0, 0, False]]),
+        msgpack.packb([[1, ["observer_id"], -1, 0, False]]),
+        msgpack.packb([[1, ["observer_id"], 0, 1 << 63, False]]),
+        msgpack.packb([[1, ["object"] * 17, 0, 0, False]]),
+        msgpack.packb([[1, ["observer_id"], 0, 0, False]] * 2),
+        msgpack.packb([[1, ["observer_id"], 0, 0]]),
+        msgpack.packb([[1, 7, float("inf"), 0, False]]),
+    ],
+)
+def test_a_damaged_record_is_an_error(record: bytes) -> None:
+    with og.open(":memory:") as store:
+        store.put(reading(1))
+        with pytest.raises(err.IntegrityError):
+            context_of(store).storage.write(lambda writer: writer.set_paths(record))
+        assert store.paths.declared() == []

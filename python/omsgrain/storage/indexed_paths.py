@@ -34,6 +34,7 @@ MOST_PATHS = 16
 """Indexed paths of a store."""
 FOREVER = (1 << 63) - 1
 """Above every sequence number."""
+_MOST_KEYS = 16  # of a path
 _MOST_NUMBERS = 255  # of paths, with those that were dropped
 _TOGETHER = 16_384  # sequence numbers in a commit that makes or drops rows
 
@@ -101,11 +102,17 @@ def _parsed(row: bytes) -> tuple[IndexedPath, ...]:
             IndexedPath(int(number), tuple(map(str, keys)), int(first), int(last), bool(blind))
             for number, keys, first, last, blind in msgpack.unpackb(row)
         ]
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
         found = []
-    if not found or not all(0 < one.number < 256 and one.keys for one in found):
+    numbers = {one.number for one in found}
+    if not 0 < len(found) == len(numbers) <= _MOST_NUMBERS or not all(map(_is_sound, found)):
         raise IntegrityError("the record of the indexed paths is damaged")
     return tuple(found)
+
+
+def _is_sound(path: IndexedPath) -> bool:
+    numbers = 0 < path.number <= _MOST_NUMBERS, 0 <= path.first, 0 <= path.last <= FOREVER
+    return all(numbers) and path.first <= FOREVER and 0 < len(path.keys) <= _MOST_KEYS
 
 
 def _pack(paths: Iterable[IndexedPath]) -> bytes | None:

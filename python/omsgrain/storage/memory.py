@@ -195,6 +195,7 @@ class MemoryStorage:
             writer = _MemoryWriter(self._tables, self._head, self._memtable)
             try:
                 result = work(writer)
+                paths = writer.indexed_paths()
             except BaseException:
                 writer.take_back()
                 raise
@@ -203,7 +204,7 @@ class MemoryStorage:
             with self._lock:
                 self._head = writer.head
                 if (META, INDEXED_RECORD) in writer.changed:
-                    self._memtable = Memtable(0, buckets=False, paths=writer.indexed_paths())
+                    self._memtable = Memtable(0, buckets=False, paths=paths)
                 self._prune(writer.changed)
         if self._written is not None:
             self._written()
