@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings of robots: MCAP files into a store, and definitions and messages of ROS 2."""
+"""Recordings of robots: MCAP files into a store; schemas and messages of ROS 2 and protobuf."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Final
 from mcap.writer import CompressionType
 
 from fuzz.target import Run, Target
+from omsgrain.formats.bag import protobuf
 from omsgrain.formats.bag.cdr import decoder
 from omsgrain.formats.bag.mcap import MAGIC
 from omsgrain.interchange.bag import BagReport
@@ -20,6 +21,7 @@ from omsgrain.interchange.bag_import import import_bag
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from support.bag_files import SCAN, SCAN_TYPE, scan, write_mcap
+from support.protobuf_files import message, schema
 
 _HEAD: Final = struct.Struct("<BQ")
 #: Where the checksum of a record is, by its opcode: from the start of its content.
@@ -60,6 +62,23 @@ def _message(room: Path) -> Iterator[Run]:
     yield run
 
 
+@contextmanager
+def _protobuf(room: Path) -> Iterator[Run]:
+    def run(data: bytes) -> None:
+        size = int.from_bytes(data[:2], "big")
+        decode = protobuf.decoder("acme.Reading", data[2 : 2 + size])
+        assert repr(decode(data[2 + size :])) == repr(decode(data[2 + size :]))
+
+    yield run
+
+
+def _protobuf_messages() -> list[bytes]:
+    types = bytes(schema().SerializeToString())
+    sent = message(volts=1, note="a", values=[1, 2], tags={3: "c"}, inner=[{"zig": 1}], mode=1)
+    return [len(types).to_bytes(2, "big") + types + one.SerializeToString()
+            for one in (sent, message())]  # fmt: skip
+
+
 def _files() -> list[bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "a.mcap")
@@ -89,4 +108,5 @@ def _messages() -> list[bytes]:
 TARGETS = {
     "recording": Target(_recording, _files, mend=without_sums),
     "ros message": Target(_message, _messages),
+    "protobuf message": Target(_protobuf, _protobuf_messages),
 }
