@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from obstore.store import LocalStore, MemoryStore
 
+from omsgrain.durable import sync_directory
 from omsgrain.errors import (
     IntegrityError,
     NotFoundError,
@@ -148,3 +149,19 @@ def test_a_listing_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "d" / "parts").mkdir(parents=True)
     os.symlink(tmp_path / "elsewhere", tmp_path / "d" / "parts" / "link")
     assert [*objects_at(tmp_path / "d").listed("parts")] == []
+
+
+def test_new_folders_survive_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is lost unless the folder that has it is synced."""
+    synced: list[Path] = []
+
+    def sync(path: Path) -> None:
+        synced.append(path)
+        sync_directory(path)
+
+    monkeypatch.setattr("omsgrain.storage.backup.objects.sync_directory", sync)
+    place = tmp_path / "d"
+    objects_at(place).put("parts/aa/one", b"1")
+    assert synced == [tmp_path, place, place / "parts"]
+    objects_at(place).put("parts/aa/two", b"2")
+    assert len(synced) == 3

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from omsgrain.durable import NewFiles, file_path
+from omsgrain.durable import NewFiles, file_path, sync_directory
 from omsgrain.errors import (
     IntegrityError,
     NotFoundError,
@@ -124,10 +124,16 @@ class DirectoryObjects(Objects):
     def put(self, name: str, data: bytes) -> None:
         file = self.path / name
         with self._reported("write to"):
-            self.path.mkdir(mode=0o700, exist_ok=True)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            if not file.parent.is_dir():
+                self._make(file.parent)
             with NewFiles(replace=True) as files:
                 files.add(file, [data])
+
+    def _make(self, folder: Path) -> None:
+        if folder != self.path and not folder.parent.is_dir():
+            self._make(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+        sync_directory(folder.parent)
 
     def get(self, name: str, most: int) -> bytes:
         with self._reported("read from"):
