@@ -47,7 +47,7 @@ int main(int count, char **arguments) {
         blobs[i].data = grains[i];
         blobs[i].length = length;
         omsgrain_address(grains[i], length, address);
-        printf("%s %zu bytes\n", address, length);
+        printf("%s %u bytes\n", address, (unsigned)length);
     }
     code = omsgrain_write_mg(blobs, READINGS, file, sizeof file, &length);
     if (code) return refused(code, NULL);

@@ -31,7 +31,7 @@ def needed(package: str, command: str, places: Sequence[str] = ()) -> Path:
     """Find a command; install the package that has it if it is missing.
 
     Args:
-        package: of Debian.
+        package: of Debian; or several, with spaces between.
         command: the program.
         places: more directories that it can be in, such as those of a version.
 
@@ -44,7 +44,7 @@ def needed(package: str, command: str, places: Sequence[str] = ()) -> Path:
         raise Unavailable(f"{command} is missing, and there is no apt-get to install {package}")
     if os.geteuid() != 0:
         raise Unavailable(f"{command} is missing, and only root may install {package}")
-    install = ("install", "--yes", "--no-install-recommends", package)
+    install = ("install", "--yes", "--no-install-recommends", *package.split())
     said = _apt(*install)
     if said is not None:
         _apt("update")
