@@ -256,6 +256,22 @@ def test_a_stop_says_how_to_go_on(shell: Shell, tmp_path: Path) -> None:
     assert shell("ingest") == USAGE
 
 
+@pytest.mark.parametrize("errors", ["raise", "collect"])
+def test_foreign_rows_without_a_mapping_lead_to_one(
+    shell: Shell, tmp_path: Path, errors: str
+) -> None:
+    (file := tmp_path / "x.jsonl").write_text(json.dumps(ROWS[0]) + "\n")
+    assert shell("ingest", tmp_path / "s.omsg", file, "--errors", errors) == 21
+    assert b"--suggest" in shell.err and b"--errors" not in shell.err
+
+
+def test_a_wrong_column_is_no_bad_row(shell: Shell, tmp_path: Path) -> None:
+    (file := tmp_path / "x.csv").write_text(table())
+    options = ("--as", "event", "--map", "content=nots", "--map", "created_at=ts")
+    assert shell("ingest", tmp_path / "s.omsg", file, *options) == 20
+    assert b"ts, device, temp, note" in shell.err and b"--errors" not in shell.err
+
+
 def test_gzip_and_a_pipe_on_the_command_line(shell: Shell, tmp_path: Path) -> None:
     (file := tmp_path / "x.csv.gz").write_bytes(gzip.compress(table(rows=30).encode()))
     assert shell("ingest", "--suggest", file) == 0

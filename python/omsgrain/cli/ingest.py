@@ -25,6 +25,7 @@ from omsgrain.cli.command import (
 )
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import open_store, plain_option, trust_options
+from omsgrain.errors import NoTypeError
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ Sensors of a robot's recording, ten messages a second:
 From another program, encrypted with the keys of the users:
     omsgrain ingest memory.omsg - --keys people.keys --master master.key < grains.jsonl
 """
+
+_FOREIGN = " Rows of another program need a mapping: omsgrain ingest --suggest FILE writes one."
 
 
 @dataclass(slots=True)
@@ -260,7 +263,7 @@ def ingest(
         if as_json:
             output.emit(tally.to_dict())
         else:
-            _print_stop(tally, error)
+            _print_stop(tally, error, errors)
         raise
     _print(tally, as_json)
     return 0 if tally.first_reject is None else tally.first_reject.exit_code
@@ -350,14 +353,19 @@ def _bags(inputs: tuple[str, ...], given: dict[str, Any]) -> BagSelection | None
     return None
 
 
-def _print_stop(tally: IngestTally, error: BaseException) -> None:
+def _print_stop(tally: IngestTally, error: BaseException, errors: str) -> None:
     """Say how far it came, and how to go on."""
     if not tally.name:
         return
-    text = f"Stopped in {output.safe(tally.name)}: {tally.stored} stored."
+    name = "stdin" if tally.name == "-" else output.safe(tally.name)
+    text = f"Stopped in {name}: {tally.stored} stored."
     if tally.stored:
         text += " Run it again to resume: stored grains count as duplicates."
-    if getattr(error, "line", None) is not None:
+    line = getattr(error, "line", None)
+    is_header = line == 1 and _is_table(tally.name)
+    if isinstance(error, NoTypeError):
+        text += _FOREIGN
+    elif errors == "raise" and line is not None and not is_header:
         text += " With --errors collect it stores all but the bad ones."
     click.echo(text, err=True)
 
@@ -370,6 +378,8 @@ def _print(tally: IngestTally, as_json: bool) -> None:
         click.echo(f"… and {tally.warnings - output.SHOWN} more warnings", err=True)
     if tally.rejected > output.SHOWN:
         click.echo(f"… and {tally.rejected - output.SHOWN} more rejects", err=True)
+    if isinstance(tally.first_reject, NoTypeError):
+        click.echo(_FOREIGN.strip(), err=True)
     if tally.bags is not None:
         bag.print_report(tally.bags)
     counts = tally.to_dict()

@@ -12,7 +12,7 @@ from omsgrain import _core
 from omsgrain.errors import RangeError, SchemaError, number_found
 from omsgrain.query import times
 from omsgrain.query import where as values
-from omsgrain.query.times import Time as Time
+from omsgrain.query.times import Time
 from omsgrain.query.where import ValueTest, ValueTests
 from omsgrain.registry import TYPES
 from omsgrain.search.words import split
