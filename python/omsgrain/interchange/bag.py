@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from omsgrain import _core
+from omsgrain.counts import counted
 from omsgrain.errors import FormatError, OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.formats.bag import protobuf
 from omsgrain.formats.bag.base import BagChannel, BagMessage
@@ -127,6 +128,8 @@ class BagReport:
     topics: dict[tuple[str, str], TopicReport] = field(default_factory=dict)
     attachments: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
+
+    __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
