@@ -171,7 +171,7 @@ def test_the_installed_command_serves(
     assert shell("mcp", *given, "--install", "cursor", "--name", "mine") == 0
     entry = json.loads((home / ".cursor" / "mcp.json").read_text())["mcpServers"]["mine"]
     words = ["mcp", str(home / "m.omsg"), "--user", "ada", "--root", str(home / "docs")]
-    assert entry["args"][-9:] == [*words, "--readonly", "--document-limit", str(1 << 20)]
+    assert entry["args"][-9:] == [*words, "--readonly", "--document-limit", "1000000"]
     done = subprocess.run(
         [entry["command"], *entry["args"]], input=HELLO, capture_output=True, cwd="/"
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from omsgrain.errors import OmsError, UnsupportedError, packages_of
+from omsgrain.errors import OmsError, SchemaError, UnsupportedError, packages_of
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -156,8 +155,6 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 _NEW = "It is created if it does not exist."
 _DASH = "-"
 _INSTEAD = "'-' is not a file name here; use ./- for a file of that name"
-_SIZE = re.compile(r"([1-9][0-9]{0,14})\s*([KMG]?)i?B?", re.IGNORECASE)
-_UNITS = {"": 0, "K": 10, "M": 20, "G": 30}
 
 
 class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
@@ -348,12 +345,15 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # generic in newer versi
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = _SIZE.fullmatch(value.strip())
-        if found is None:
-            self.fail("expected a number of bytes, such as 64MB", param, ctx)
-        return int(found[1]) << _UNITS[found[2].upper()]
+        from omsgrain.storage.location import bytes_of
+
+        try:
+            found = bytes_of(value, "/size")
+        except SchemaError:
+            found = 0
+        if found < 1:
+            self.fail("expected a number of bytes, such as 64MB or 64MiB", param, ctx)
+        return found
 
 
 class Seconds(click.FloatRange):
