@@ -384,8 +384,8 @@ class SpanParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         from omsgrain.query import times
 
         found = times.span(value.strip())
-        if found is None:
-            self.fail(f"{value!r} is not a span of time: use 12h, 30d, 4w", param, ctx)
+        if not found:
+            self.fail(f"{value!r} is not a span of time: use 90m, 12h, 30d", param, ctx)
         return timedelta(milliseconds=found)
 
 

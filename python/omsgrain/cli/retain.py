@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import timedelta
 from typing import Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, store_argument
+from omsgrain.cli.command import Manual, Size, SpanParam, store_argument
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.open import actor_option, keys_option, open_store, policy_option, writable
 from omsgrain.errors import InvalidationDeniedError
@@ -32,10 +33,14 @@ Keep what fits into a file of 512 MB:
 )
 @store_argument()
 @click.option(
-    "--keep", metavar="AGE", help="Remove grains that are older: 90m, 36h, 7d. Count created_at."
+    "--keep",
+    type=SpanParam(),
+    metavar="AGE",
+    help="Remove grains that are older: 90m, 36h, 7d. Count created_at.",
 )
 @click.option(
     "--max-bytes",
+    type=Size(),
     metavar="SIZE",
     help="Remove the oldest grains until the data file has room: 512MB, 2GiB.",
 )
@@ -48,8 +53,8 @@ Keep what fits into a file of 512 MB:
 @output.json_option
 def retain(
     store: Where,
-    keep: str | None,
-    max_bytes: str | None,
+    keep: timedelta | None,
+    max_bytes: int | None,
     keep_cited: bool,
     dry_run: bool,
     policy: str | None,
