@@ -105,7 +105,7 @@ def test_filters_and_withheld_grains(store: Any, tmp_path: Path) -> None:
     assert {topic for topic, _, _ in messages(tmp_path / "a.mcap")} == {"/omsgrain/belief"}
     store.privacy.restrict(beliefs[0].address, reason_code="dispute")
     assert export_mcap(store, tmp_path / "b.mcap", type="belief").withheld == {"restricted": 1}
-    assert export_mcap(store, tmp_path / "c.mcap", subject="nobody").grains == 0
+    assert export_mcap(store, tmp_path / "c.mcap", subject="absent").grains == 0
     assert messages(tmp_path / "c.mcap") == []
 
 

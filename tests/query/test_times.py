@@ -16,6 +16,7 @@ from omsgrain.query import times
 from omsgrain.query.filters import conditions
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.context import Settings
+from support.invented_people import Clock
 from support.shell import USAGE, Shell
 
 NOW = 1_768_471_200_000
@@ -75,16 +76,9 @@ def test_the_error_of_a_number_of_seconds_says_how_to_write_it() -> None:
     assert "@1768471200" in caught.value.expected and str(NOW) in caught.value.expected
 
 
-class Clock:
-    now = NOW
-
-    def __call__(self) -> int:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(NOW)
 
 
 @pytest.fixture

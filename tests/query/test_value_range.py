@@ -54,7 +54,7 @@ questions = st.fixed_dictionaries(
     {},
     optional={
         "where": st.dictionaries(st.sampled_from(PATHS), tests, min_size=1, max_size=3),
-        "observer_id": st.sampled_from([*OBSERVERS, "nobody"]),
+        "observer_id": st.sampled_from([*OBSERVERS, "absent"]),
         "observer_type": st.sampled_from(["lidar", "radar"]),
         "subject": st.sampled_from(["hall", "dock"]),
         "namespace": st.sampled_from(["plant:*", "plant:1"]),
@@ -156,7 +156,7 @@ def test_a_rare_value_is_found_behind_many(tmp_path: Path) -> None:
         )
         assert page.plan is not None
         assert (page.plan.index, page.plan.looked_up) == ("object.x", ("observer_id",))
-        plan = store.query(observer_id="nobody", explain=True, count=True).plan
+        plan = store.query(observer_id="absent", explain=True, count=True).plan
         assert plan is not None
         assert (plan.index, plan.estimate, plan.blobs) == ("observer_id", 0, 0)
 

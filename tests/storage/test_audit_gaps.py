@@ -18,17 +18,10 @@ from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT, META
 from omsgrain.store.context import Settings, context_of
 from support.audit_trails import key, named, rows, set_row, verify
+from support.invented_people import Clock
 
 TIME = 1_700_000_000_000
 DAY = 86_400_000
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = TIME
-
-    def __call__(self) -> int:
-        return self.now
 
 
 @pytest.fixture(params=["memory", "lmdb"])
@@ -36,7 +29,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainSt
     inner: Storage = MemoryStorage()
     if request.param == "lmdb":
         inner = LmdbStorage(tmp_path / "m.omsg")
-    with og.GrainStore(inner, Settings(clock=Clock())) as store:
+    with og.GrainStore(inner, Settings(clock=Clock(TIME))) as store:
         yield store
 
 

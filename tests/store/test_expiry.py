@@ -18,23 +18,16 @@ from omsgrain.interchange.mif_import import import_document
 from omsgrain.query.filters import Filters
 from omsgrain.storage import erasure_queue
 from omsgrain.store.context import Settings, context_of
+from support.invented_people import Clock
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 
 TIME = 1_700_000_000_000
 KINDS = ["memory", "lmdb", "sealed memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = TIME
-
-    def __call__(self) -> int:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(TIME)
 
 
 @pytest.fixture(params=KINDS)
@@ -231,7 +224,7 @@ def test_a_hold_keeps_what_is_over(store: og.GrainStore, clock: Clock) -> None:
 
 
 def test_another_process_sees_the_end(tmp_path: Path) -> None:
-    clock = Clock()
+    clock = Clock(TIME)
     settings = Settings(clock=clock)
     with (
         og.GrainStore(made("lmdb", tmp_path / "m.omsg"), settings) as store,

@@ -22,6 +22,7 @@ from omsgrain.storage.tables import EVENTS, TOMBSTONES
 from omsgrain.store import history_limits
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits, duration_of
+from support.invented_people import Clock
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 
 TIME = 1_700_000_000_000
@@ -29,17 +30,9 @@ HOUR = 3_600_000
 KINDS = ["memory", "lmdb", "sealed memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = TIME
-
-    def __call__(self) -> int:
-        return self.now
-
-
 @pytest.fixture
 def clock() -> Clock:
-    return Clock()
+    return Clock(TIME)
 
 
 @pytest.fixture

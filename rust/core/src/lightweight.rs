@@ -67,13 +67,16 @@ pub struct Observation<'a> {
 
 /// A statement that is held to be true. All fields but the namespace are required.
 #[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
 pub struct Belief<'a> {
+    /// The thing that the statement is about.
     pub subject: Option<&'a str>,
+    /// How subject and object are related.
     pub relation: Option<&'a str>,
+    /// The value, or the other thing.
     pub object: Option<Object<'a>>,
     /// From 0 to 1.
     pub confidence: Option<f64>,
+    /// The partition that the grain belongs to.
     pub namespace: Option<&'a str>,
     /// Milliseconds since 1970.
     pub created_at: i64,

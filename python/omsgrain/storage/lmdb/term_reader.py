@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import chain, groupby, islice
@@ -231,19 +232,19 @@ class TermReader(Reader):
         for part, low, high in self._parts():
             yield from self._seen(part.between(first, last, low, high), which)
 
+    @abstractmethod
     def _parts(self) -> list[tuple[Memtable, int, int]]:
         """The memtables with index rows, each with the range of numbers that this may see."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _is_plain(self) -> bool:
         """Whether all grains known beyond the watermark are there, and nothing is said of any."""
-        raise NotImplementedError
 
-    def has_blob(self, seq: int) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def has_blob(self, seq: int) -> bool: ...
 
-    def is_past(self, seq: int) -> bool:
-        raise NotImplementedError
+    @abstractmethod
+    def is_past(self, seq: int) -> bool: ...
 
     def _seen(self, places: Iterator[bytes], which: Which) -> Iterator[bytes]:
         """Of places beyond the watermark, those whose grains are there and one of ``which``."""
