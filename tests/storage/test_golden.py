@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 import omsgrain as og
-from omsgrain.storage.tables import TABLES
+from omsgrain.storage.tables import INDEXED_FORMAT, TABLES
 from support import golden
 from support.golden import CODECS, STORES, answers, opened, unpack
 
@@ -24,6 +24,23 @@ def test_a_golden_store_answers_as_it_did(name: str, tmp_path: Path) -> None:
     assert found.keys() == expected.keys()
     for question in expected:
         assert found[question] == expected[question], question
+
+
+def test_a_golden_store_keeps_its_paths(tmp_path: Path) -> None:
+    """Rebuilt, compacted and with its paths added again, it answers from the same indexes."""
+    expected = json.loads((golden.DATA / "sealed-7.answers.json").read_text("utf-8"))
+    with opened(unpack("sealed-7", tmp_path)) as store:
+        assert store.stats().format == INDEXED_FORMAT
+        store.paths.add(*expected["paths"])
+        store.maintenance.rebuild()
+        store.maintenance.compact()
+        found = answers(store)
+        for question in ("observer", "exactly", "warm", "warm_plain", "latest", "check_ok"):
+            assert found[question] == expected[question], question
+        for asked in ({"observer_id": "gauge-1"}, {"where": {"object.celsius": {"gte": 22.5}}}):
+            page = store.query(**asked, sealed=False, explain=True)  # type: ignore[arg-type]
+            assert page.plan is not None
+            assert page.plan.index in expected["paths"]
 
 
 @pytest.mark.parametrize("name", STORES)

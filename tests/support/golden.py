@@ -19,7 +19,7 @@ from support.paths import TEST_DATA
 
 DATA = TEST_DATA / "golden"
 MASTER = bytes(range(32))
-STORES = ("clear", "sealed", "removed", "sealed-5", "buckets", "short-addresses")
+STORES = ("clear", "sealed", "removed", "sealed-5", "buckets", "short-addresses", "sealed-7")
 TIME = 1_768_471_200_000
 CODECS: tuple[Codec, ...] = ("none", "zstd", "lz4")
 
@@ -87,6 +87,19 @@ def answers(store: og.GrainStore) -> dict[str, Any]:
         "audit": [[e.number, e.operation, e.actor] for e in store.audit.entries()],
         "audit_ok": store.audit.verify().ok,
         "check_ok": store.maintenance.check().ok,
+        **(_of_paths(store) if store.paths.declared() else {}),
+    }
+
+
+def _of_paths(store: og.GrainStore) -> dict[str, Any]:
+    warm: Any = {"where": {"object.celsius": {"gte": 22.5}}}
+    return {
+        "paths": [one.path for one in store.paths.declared()],
+        "observer": found(store.query(observer_id="gauge-1", user_id="ada")),
+        "exactly": found(store.query(where={"object.celsius": 21}, user_id="ada")),
+        "warm": found(store.query(**warm, user_id="ada")),
+        "warm_plain": found(store.query(**warm, sealed=False)),
+        "latest": [one.address for one in store.latest("observer_id", user_id="ada")],
     }
 
 

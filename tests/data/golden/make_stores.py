@@ -106,6 +106,31 @@ def fill(store: og.GrainStore) -> None:
     store.flush()
 
 
+def reading(n: int, **more: Any) -> dict[str, Any]:
+    return {
+        "type": "observation",
+        "observer_id": f"gauge-{n % 3}",
+        "observer_type": "garden:gauge",
+        "subject": "greenhouse",
+        "object": {"celsius": 20 + n / 2},
+        "created_at": T + n,
+        **more,
+    }
+
+
+def fill_paths(store: og.GrainStore) -> None:
+    """Index paths before and after the first encrypted grain, and drop one again."""
+    store.put_many([reading(n) for n in range(6)])
+    store.paths.add("observer_id")
+    own = [store.put(reading(n, user_id="ada")) for n in range(6, 12)]
+    store.paths.add("object.celsius", "subject")
+    store.paths.drop("subject")
+    store.put(reading(12, user_id="ada"))
+    store.supersede(own[0], reading(6, user_id="ada", object={"celsius": 21}))
+    store.delete(own[1], reason="asked for")
+    store.flush()
+
+
 def documents(folder: Path, keys: bool) -> None:
     """Import one document of each format, and make a token."""
     path = folder / "store.omsg"
@@ -144,8 +169,9 @@ def make(name: str) -> None:
         else:
             og.open(folder / "store.omsg").close()
         with golden.opened(folder, count_access=True) as store:
-            fill(store)
-        documents(folder, keys)
+            (fill_paths if name == "sealed-7" else fill)(store)
+        if name != "sealed-7":
+            documents(folder, keys)
         for codec in golden.CODECS:
             with golden.opened(folder) as store:
                 store.export_mg(folder / f"{codec}.mg", codec=codec, sort=True)
