@@ -38,7 +38,7 @@ def test_a_golden_store_keeps_its_paths(tmp_path: Path) -> None:
         for question in ("observer", "exactly", "warm", "warm_plain", "latest", "check_ok"):
             assert found[question] == expected[question], question
         for asked in ({"observer_id": "gauge-1"}, {"where": {"object.celsius": {"gte": 22.5}}}):
-            page = store.query(**asked, sealed=False, explain=True)  # type: ignore[arg-type]
+            page = store.query(**asked, sealed=False, explain=True)
             assert page.plan is not None
             assert page.plan.index in expected["paths"]
 
