@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omsgrain.errors import FormatError, TooLargeError
+from omsgrain.errors import FormatError, SchemaError, TooLargeError
 from omsgrain.formats import source_lines
 from omsgrain.formats.source_lines import (
     SourceLines,
@@ -62,7 +62,7 @@ def test_lines_of_elements() -> None:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        (b"[1,\n", 2), (b"[1,\n]", 2), (b"[,1]", 1), (b"[1]\n[2]", 1), (b"[1}", 1), (b'["a]', 1),
+        (b"[1,\n", 2), (b"[1,\n]", 2), (b"[,1]", 1), (b"[1]\n[2]", 2), (b"[1}", 1), (b'["a]', 1),
         (b'["a\nb"]', 1), (b"{\n} x", 2), (b"{", 1), (b"x {}", 1), (b"", 1), (b"5", 1),
         (b"[1,,2]", 1),
     ],
@@ -125,6 +125,82 @@ def test_a_line_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error.line == 2
     assert [n for c in chunks for n in c.numbers] == [1, 3]
     assert sum(c.consumed for c in chunks) == len(data)
+
+
+class Counted(BytesIO):
+    """Knows the most bytes that were asked for at once."""
+
+    most = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = super().read(size)
+        self.most = max(self.most, len(data))
+        return data
+
+
+def small(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    monkeypatch.setattr(source_lines, "CHUNK", chunk)
+    monkeypatch.setattr(source_lines, "PEEK", 4)
+    monkeypatch.setattr(source_lines, "LONGEST_LINE", 64)
+
+
+def test_an_array_is_read_a_chunk_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 100)
+    stream = Counted(json.dumps([{"n": n} for n in range(1_000)]).encode())
+    for chunk in document_lines(stream, stream.read(source_lines.PEEK)):
+        assert len(chunk.data) < 300
+    assert stream.most <= 100
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 50, 10_000])
+@pytest.mark.parametrize(
+    "long",
+    [
+        b'"' + b"x" * 500 + b'"',
+        rb'"' + rb"\"\\" * 50 + rb'"',
+        rb'["]", "' + rb"\\" * 50 + rb'", ",", {"\"": []}]',
+        b"[" + b"[1, 2], " * 40 + b"3]",
+        b"\n" * 90 + b"[" + b"\n" * 90 + b"]",
+        b"5" * 65,
+    ],
+)
+def test_an_element_that_is_too_long(
+    monkeypatch: pytest.MonkeyPatch, chunk: int, long: bytes
+) -> None:
+    small(monkeypatch, chunk)
+    data = b'[{"a": 1},\n' + long + b',\n{"c": 3}, ' + long + b"]\n"
+    chunks = read(data, lines=False)
+    rows = [row for c in chunks if c.data for row in c.data.split(b"\n")]
+    assert rows == [b'{"a": 1}', b'{"c": 3}']
+    assert [n for c in chunks for n in c.numbers] == [1, 3 + long.count(b"\n")]
+    assert sum(c.consumed for c in chunks) == len(data)
+    errors = [c.error for c in chunks if c.error]
+    assert [(type(e), e.field) for e in errors] == [(TooLargeError, "/1"), (TooLargeError, "/3")]
+    body = long.lstrip()
+    starts = [data.index(body), data.rindex(body)]
+    assert [e.offset for e in errors] == starts
+    assert [e.line for e in errors] == [1 + data[:at].count(b"\n") for at in starts]
+
+
+def test_an_object_that_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 10)
+    (first, last) = read(b'{\n"a": "' + b"x" * 100 + b'"}\n', lines=False)
+    assert isinstance(first.error, TooLargeError)
+    assert (first.data, first.error.field, last.data, last.error) == (b"", None, b"", None)
+
+
+def test_an_error_points_at_its_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    small(monkeypatch, 40)
+    data = b"[" + b", ".join(b'{"n": %d}' % n for n in range(30)) + b"]"
+    index = 0
+    for chunk in read(data, lines=False):
+        for row, text in enumerate(chunk.data.split(b"\n") if chunk.data else [], 1):
+            error = SchemaError("", field="/n", line=row)
+            chunk.place(error)
+            assert (error.field, error.line) == (f"/{index}/n", 1)
+            assert error.offset is not None and data.startswith(text, error.offset)
+            index += 1
+    assert index == 30
 
 
 @pytest.mark.parametrize(

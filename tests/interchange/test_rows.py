@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omsgrain as og
-from omsgrain.errors import FormatError, OmsError, UnsupportedError
+from omsgrain.errors import FormatError, OmsError
 from omsgrain.interchange.ingest import ingest
 from omsgrain.interchange.rows import RowChunk, row_chunks
 from omsgrain.interchange.suggestion import suggest
@@ -176,7 +176,7 @@ def test_damaged_gzip(cut: int) -> None:
         read(bytes(broken), "x.csv.gz")
 
 
-def test_json_lines_in_gzip_with_and_without_mapping(tmp_path: Path) -> None:
+def test_json_in_gzip_with_and_without_mapping(tmp_path: Path) -> None:
     grains = [
         {"type": "event", "content": f"door {n}", "created_at": TIME * 1000 + n} for n in range(3)
     ]
@@ -186,10 +186,25 @@ def test_json_lines_in_gzip_with_and_without_mapping(tmp_path: Path) -> None:
         assert (step.stored, len(store)) == (3, 3)
         (step,) = ingest(store, io.BytesIO(data), name="-", format="jsonl")
         assert step.duplicates == 3
-        with pytest.raises(UnsupportedError):  # its size is not known before it is read
-            list(ingest(store, io.BytesIO(gzip.compress(json.dumps(grains).encode()))))
+        array = gzip.compress(json.dumps(grains).encode())
+        (step,) = ingest(store, io.BytesIO(array), name="doors.json.gz")
+        assert step.duplicates == 3
     mapping = suggest(io.BytesIO(data), name="doors.jsonl.gz")
     assert any("mapping" in note for note in mapping.notes)
+
+
+def test_rows_of_an_array_on_one_line_have_their_places() -> None:
+    rows = [{"ts": TIME, "temp": 1}, {"ts": "noon", "temp": 2}, {"ts": TIME, "temp": 3}, 5]
+    data = json.dumps(rows).encode()[:-1] + b', {"ts": 01}]'
+    mapping = og.Mapping(
+        "event", {"created_at": "ts", "content": "temp"}, units={"created_at": "s"}
+    )
+    with og.open(":memory:") as store:
+        stream = io.BytesIO(data)
+        (step,) = ingest(store, stream, name="x.json", mapping=mapping, errors="collect")
+        assert (step.stored, len(step.rejected)) == (2, 3)
+    places = {error.offset for error in step.rejected}
+    assert places == {data.index(part) for part in (b'{"ts": "noon"', b"5, {", b"1}]")}
 
 
 def test_nested_values_of_json_lines() -> None:

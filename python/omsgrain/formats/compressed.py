@@ -29,8 +29,8 @@ class GzipInput(io.RawIOBase):
 
     def readall(self) -> bytes:
         """Refuse to read all: its size is not known before."""
-        expected = "CSV, TSV or JSON lines in gzip; unpack other files first"
-        raise UnsupportedError("a document in gzip", expected=expected)
+        expected = "CSV, TSV or JSON in gzip; unpack other files first"
+        raise UnsupportedError("a file of grains in gzip", expected=expected)
 
     def readinto(self, buffer: WriteableBuffer) -> int:
         try:

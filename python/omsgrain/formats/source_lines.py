@@ -8,15 +8,17 @@ reader stays the only judge of what an element says.
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import BinaryIO, Literal
+from typing import BinaryIO, Literal, NamedTuple
 
 from omsgrain.errors import FormatError, OmsError, TooLargeError
 from omsgrain.header import ENVELOPE_BYTE
 
 CHUNK = 8 << 20  # whole lines of about this size are encoded at once
 LONGEST_LINE = 16 << 20  # a grain of 1 MiB written in \u escapes takes 6 MiB of JSON
+MOST_ELEMENTS = 1 << 17  # of an array are encoded at once
 PEEK = 64 << 10
 BLANK = b" \t\r\n\f"  # a line of these alone is no item
 
@@ -26,6 +28,8 @@ _STRING = rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*"'
 # All up to the next bracket (or comma) outside strings; a quote stops it if its string has no end.
 _TO_BRACKET = re.compile(rb'[^"\[\]{}]*(?:%s[^"\[\]{}]*)*' % _STRING)
 _TO_COMMA = re.compile(rb'[^"\[\]{},]*(?:%s[^"\[\]{},]*)*' % _STRING)
+_OPEN_STRING = re.compile(rb'"[^"\\\n]*(?:\\.[^"\\\n]*)*(\\?)\Z')
+_SPACES = re.compile(rb"[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +40,8 @@ class SourceLines:
     shifts: Sequence[int]
     consumed: int  # bytes of the source that they took
     error: OmsError | None = None  # what follows them in the source could not be taken as lines
+    starts: Sequence[int] = ()  # of elements of a document: the offset of each in the source
+    first: int | None = None  # of elements of an array: the index of the first
 
     def place(self, error: OmsError) -> None:
         """Say where in the source the error is, instead of where in these lines."""
@@ -45,6 +51,9 @@ class SourceLines:
         error.line = self.numbers[row]
         if error.offset is not None:
             error.offset += self.shifts[row if len(self.shifts) > 1 else 0]
+        if self.first is not None:
+            error.field = f"/{self.first + row}{error.field or ''}"
+            error.offset = self.starts[row] if error.offset is None else error.offset
 
     def place_item(self, item: int, error: OmsError) -> None:
         """Say where in the source the item of an error is. It reads all lines: this is rare."""
@@ -113,69 +122,187 @@ def _skip_line(stream: BinaryIO) -> int:
 
 
 def document_lines(stream: BinaryIO, head: bytes) -> Iterator[SourceLines]:
-    """The elements of a JSON array, or the one object, as lines."""
-    document = head + stream.read()
-    parts: list[bytes] = []
-    numbers: list[int] = []
-    shifts: list[int] = []
-    size = consumed = 0
-    error: OmsError | None = None
-    try:
-        for line, start, text in _elements(document):
-            if not parts and _ahead(text):
-                parts, numbers, shifts, size = [b""], [line], [start], 1
-            parts.append(text.replace(b"\n", b" "))
-            numbers.append(line)
-            shifts.append(start - size)
-            size += len(text) + 1
-            if size >= CHUNK:
-                taken = start + len(text) - consumed
-                yield SourceLines(b"\n".join(parts), numbers, shifts, taken)
-                parts, numbers, shifts, size, consumed = [], [], [], 0, consumed + taken
-    except FormatError as broken:
-        error = broken
-    yield SourceLines(b"\n".join(parts), numbers, shifts, len(document) - consumed, error)
+    """The elements of a JSON array, or the one object, as lines; memory stays bounded here too."""
+    document = _Document(stream, head)
+    cut, index, consumed = _CutElements(0), 0, 0
+    for element in document.elements():
+        error = None if element.text is not None else element.too_long(document.is_array, index)
+        if element.text is not None:
+            cut.add(element, element.text)
+        index += 1
+        if cut.is_full or error is not None:
+            yield cut.lines(document.is_array, element.end - consumed, error)
+            cut, consumed = _CutElements(index), element.end
+    yield cut.lines(document.is_array, document.rest() - consumed, document.error)
 
 
-def _elements(document: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """Line, start and text of each element; only brackets, commas and quotes are looked at."""
-    at = len(document) - len(document.removeprefix(_BOM).lstrip(_SPACE))
-    opener = document[at : at + 1]
-    if opener not in (b"[", b"{"):
-        raise FormatError("neither a JSON object nor an array of them", line=1)
-    is_array, closer = opener == b"[", b"]" if opener == b"[" else b"}"
-    start, at = at + is_array, at + 1
-    depth, line, counted, after_comma = 1, 1, 0, False
-    while True:
-        run = (_TO_COMMA if is_array and depth == 1 else _TO_BRACKET).match(document, at)
-        at = at if run is None else run.end()
-        token = document[at : at + 1]
-        if token in (b"", b'"'):
-            raise _broken(document, at, "the document or a string has no end")
-        if token in (b"[", b"{"):
-            depth += 1
-        elif token != b",":
-            depth -= 1
-        if depth > 0 and token != b",":
-            at += 1
-            continue
-        if depth == 0 and token != closer:
-            raise _broken(document, at, "a bracket does not match")
-        text = document[start : at if is_array else at + 1]
-        body = text.strip(_SPACE)
-        if body:
-            first = start + len(text) - len(text.lstrip(_SPACE))
-            line, counted = line + document.count(b"\n", counted, first), first
-            yield line, first, body
-        elif after_comma or token == b",":
-            raise _broken(document, at, "an element is missing")
-        at += 1
-        if depth == 0:
-            break
-        start, after_comma = at, True
-    if document[at:].strip(_SPACE):
-        raise _broken(document, at, "text after the end of the document")
+class _Element(NamedTuple):
+    line: int
+    start: int
+    end: int
+    text: bytes | None  # None: it is too long
+
+    def too_long(self, in_array: bool, index: int) -> OmsError:
+        return TooLargeError(
+            "the element is too long",
+            field=f"/{index}" if in_array else None,
+            offset=self.start,
+            line=self.line,
+            expected=f"at most {LONGEST_LINE} bytes",
+        )
 
 
-def _broken(document: bytes, at: int, message: str) -> FormatError:
-    return FormatError(message, line=1 + document.count(b"\n", 0, at), offset=at)
+class _CutElements:
+    """Elements as lines, and their places; ``first`` is the index of the first."""
+
+    def __init__(self, first: int) -> None:
+        self._first = first
+        self._parts: list[bytes] = []
+        self._numbers, self._starts, self._shifts = array("Q"), array("Q"), array("q")
+        self._size = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._size >= CHUNK or len(self._parts) >= MOST_ELEMENTS
+
+    def add(self, element: _Element, text: bytes) -> None:
+        before = 0
+        if text.startswith(_BOM):  # at the beginning of a chunk it would be passed over
+            text, before = b" " + text, 1
+        self._parts.append(text.replace(b"\n", b" "))
+        self._numbers.append(element.line)
+        self._starts.append(element.start)
+        self._shifts.append(element.start - before - self._size)
+        self._size += len(text) + 1
+
+    def lines(self, in_array: bool, consumed: int, error: OmsError | None) -> SourceLines:
+        data = b"\n".join(self._parts)
+        first = self._first if in_array else None
+        return SourceLines(data, self._numbers, self._shifts, consumed, error, self._starts, first)
+
+
+class _Document:
+    """A document that is cut into elements; only brackets, commas and quotes are looked at.
+
+    It holds the element that it is at, and what was read behind it. Of an element that is too long
+    it holds no more than it needs to find the end.
+    """
+
+    def __init__(self, stream: BinaryIO, head: bytes) -> None:
+        self.is_array = False
+        self.error: FormatError | None = None  # where the document is broken
+        self._stream = stream
+        self._data = head
+        self._offset = 0  # of the data in the source
+        self._start = 0  # of the element in the data
+        self._line = 1  # of the source, at the element
+
+    def elements(self) -> Iterator[_Element]:
+        """Yield the elements before the end of the document, or before it is broken."""
+        try:
+            yield from self._elements()
+        except FormatError as error:
+            self.error = error
+
+    def rest(self) -> int:
+        """Read what follows; return the size of the source."""
+        size = self._offset + len(self._data)
+        while piece := self._stream.read(CHUNK):
+            size += len(piece)
+        return size
+
+    def _elements(self) -> Iterator[_Element]:
+        while len(self._data) < len(_BOM) and self._read():
+            pass
+        self._start = len(_BOM) if self._data.startswith(_BOM) else 0
+        opener = self._next()
+        if opener not in (b"[", b"{"):
+            raise FormatError("neither a JSON object nor an array of them", line=1)
+        self.is_array = opener == b"["
+        if self.is_array:
+            yield from self._in_array()
+        else:
+            line, start = self._line, self._offset + self._start
+            at = self._end()
+            if self._data[at - 1 : at] != b"}":
+                raise self._broken(at - 1, "a bracket does not match")
+            yield self._element(line, start, at)
+            self._move(at)
+        if self._next():
+            raise self._broken(self._start, "text after the end of the document")
+
+    def _in_array(self) -> Iterator[_Element]:
+        is_first, token = True, b","
+        self._start += 1
+        while token == b",":
+            self._next()
+            line, start = self._line, self._offset + self._start
+            at = self._end()
+            token = self._data[at : at + 1]
+            if token == b"}":
+                raise self._broken(at, "a bracket does not match")
+            if self._offset + at > start:
+                yield self._element(line, start, at)
+            elif token == b"," or not is_first:
+                raise self._broken(at, "an element is missing")
+            self._move(at + 1)
+            is_first = False
+
+    def _element(self, line: int, start: int, at: int) -> _Element:
+        size = self._offset + at - start
+        text = None if size > LONGEST_LINE else self._data[self._start : at].rstrip(_SPACE)
+        return _Element(line, start, self._offset + at, text)
+
+    def _next(self) -> bytes:
+        """Go to the next byte that is no space, and return it; at the end of the source b""."""
+        while True:
+            found = _SPACES.match(self._data, self._start)
+            self._move(self._start if found is None else found.end())
+            if self._start < len(self._data) or not self._read():
+                return self._data[self._start : self._start + 1]
+
+    def _move(self, at: int) -> None:
+        self._line += self._data.count(b"\n", self._start, at)
+        self._start = at
+
+    def _end(self) -> int:
+        """Find the end of an element: the comma or the bracket behind it; behind an object."""
+        at, depth = self._start, 0
+        while True:
+            run = (_TO_BRACKET if depth or not self.is_array else _TO_COMMA).match(self._data, at)
+            at = at if run is None else run.end()
+            token = self._data[at : at + 1]
+            if token in (b"", b'"'):
+                string = _OPEN_STRING.match(self._data, at) if token else None
+                place = self._offset + at
+                if (token and string is None) or not self._read(string):
+                    raise self._broken(at, "the document or a string has no end")
+                at = max(0, place - self._offset)
+            elif token in (b"[", b"{"):
+                depth += 1
+                at += 1
+            elif depth == 0:
+                return at
+            else:
+                depth -= 1
+                at += 1
+                if depth == 0 and not self.is_array:
+                    return at
+
+    def _read(self, string: re.Match[bytes] | None = None) -> bool:
+        """Read on; False at the end of the source. ``string`` is one without an end so far."""
+        piece = self._stream.read(CHUNK)
+        if not piece:
+            return False
+        held = self._data[self._start :]
+        if len(held) > LONGEST_LINE:
+            self._move(len(self._data))
+            held = b"" if string is None else b'"' + string[1]
+            self._start = len(self._data) - len(held)
+        self._offset += self._start
+        self._data, self._start = held + piece, 0
+        return True
+
+    def _broken(self, at: int, message: str) -> FormatError:
+        line = self._line + self._data.count(b"\n", self._start, at)
+        return FormatError(message, line=line, offset=self._offset + at)

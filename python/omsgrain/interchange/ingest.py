@@ -15,7 +15,7 @@ from omsgrain.errors import OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import compressed, source_lines
 from omsgrain.formats.source_lines import SourceLines
 from omsgrain.header import ENVELOPE_BYTE
-from omsgrain.interchange.rows import RowFormat, RowLines, format_of, row_chunks
+from omsgrain.interchange.rows import MappedRows, RowFormat, format_of, row_chunks
 
 if TYPE_CHECKING:
     from omsgrain.batch import GrainBatch
@@ -117,22 +117,22 @@ def _rows(
     columns = None if mapping.rest is not None else mapping.columns
     for chunk in row_chunks(stream, format, columns, name=name):
         fields: list[dict[str, Any]] = []
-        lines = RowLines([])
+        mapped = MappedRows(chunk)
         rejected = chunk.errors
-        for line, made in zip(chunk.lines, mapping.apply_many(chunk.rows), strict=True):
+        for row, made in enumerate(mapping.apply_many(chunk.rows)):
             if isinstance(made, OmsError):
-                made.line = line
+                chunk.place(row, made)
                 rejected.append(made)
             else:
                 fields.append(made)
-                lines.numbers.append(line)
+                mapped.numbers.append(row)
         batch = og.encode_many(fields, errors="collect", **how.encoding)
         for item in batch.errors:
-            lines.place_item(item.index, item.error)
+            mapped.place_item(item.index, item.error)
             rejected.append(item.error)
-        warnings = [(lines.numbers[w.index], w.message) for w in batch.warnings]
+        warnings = [(chunk.lines[mapped.numbers[w.index]], w.message) for w in batch.warnings]
         step = IngestStep(chunk.consumed, rejected=rejected, warnings=warnings)
-        yield store_batch(store, batch, step, lines, how)
+        yield store_batch(store, batch, step, mapped, how)
 
 
 class ItemPlaces(Protocol):

@@ -45,23 +45,32 @@ class RowChunk:
         lines: the line of each; in Parquet, the number of the row, from 1.
         errors: of the lines that are no rows, each with its line.
         consumed: the bytes of the input that they took, about.
+        offsets: of elements of a JSON array, where each begins in the input.
     """
 
     rows: list[dict[str, Any]] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
     errors: list[OmsError] = field(default_factory=list)
     consumed: int = 0
+    offsets: list[int] = field(default_factory=list)
+
+    def place(self, row: int, error: OmsError) -> None:
+        """Say in an error where its row is."""
+        error.line = self.lines[row]
+        if self.offsets:
+            error.offset = self.offsets[row]
 
 
 @dataclass(frozen=True, slots=True)
-class RowLines:
-    """The lines of the items of a batch that a mapping made."""
+class MappedRows:
+    """The rows of a chunk that the items of a batch were made of."""
 
-    numbers: list[int]
+    chunk: RowChunk
+    numbers: list[int] = field(default_factory=list)
 
     def place_item(self, item: int, error: OmsError) -> None:
-        """Say on which line the item of an error is."""
-        error.line = self.numbers[item]
+        """Say in an error where the row of its item is."""
+        self.chunk.place(self.numbers[item], error)
 
 
 def format_of(name: str) -> RowFormat | None:
@@ -286,16 +295,23 @@ def _objects(stream: BinaryIO, format: str, name: str, most: int) -> Iterator[Ro
         raise FormatError("a blob has no rows", expected="JSON, CSV, TSV or Parquet")
     cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
     for lines in cut(stream, head):
-        chunk = RowChunk()
-        for number, text in zip(lines.numbers, lines.data.split(b"\n"), strict=False):
+        chunk, begin = RowChunk(), 0
+        for row, text in enumerate(lines.data.split(b"\n")):
+            begin += len(text) + 1
             if not text.strip(source_lines.BLANK):
                 continue
             try:
                 chunk.rows.append(_object(text))
-                chunk.lines.append(number)
             except OmsError as error:
-                error.line = number
+                error.line = row + 1
+                if error.offset is not None:
+                    error.offset += begin - len(text) - 1
+                lines.place(error)
                 chunk.errors.append(error)
+                continue
+            chunk.lines.append(lines.numbers[row])
+            if lines.starts:
+                chunk.offsets.append(lines.starts[row])
             if len(chunk.rows) + len(chunk.errors) >= most:
                 yield chunk
                 chunk = RowChunk()
