@@ -19,6 +19,7 @@ from omsgrain.query import query as queries
 from omsgrain.query import value_range, walk
 from omsgrain.storage.tables import VALUES
 from omsgrain.store.context import Settings, context_of
+from support.child_process import ended
 from support.query_stores import KINDS, TIME, opened
 from support.store_kinds import POSTGRES, made
 
@@ -237,26 +238,115 @@ def value_lists(store: og.GrainStore) -> list[bytes]:
         return list(reader.keys(VALUES))
 
 
-def test_a_path_added_beside_encrypted_grains_is_compared_for_one_user(tmp_path: Path) -> None:
-    with keyed(tmp_path) as keys, og.open(tmp_path / "s.omsg", keys=keys) as store:
-        old = [store.put(owned(n)) for n in range(6)]
-        store.paths.add("observer_id")
-        store.put(owned(6))
-        with pytest.raises(og.errors.UnsupportedError):
-            store.query(observer_id="lidar-1")
-        assert len(store.query(observer_id="lidar-1", user_id="user 0")) == 2
-        store.delete(old[0])
+def asked_of(store: og.GrainStore, twin: og.GrainStore) -> None:
+    """Equal values of encrypted and plain grains are found as in a store in the clear."""
+    for question in ({"observer_id": "lidar-1"}, {"where": {"object.x": 7}}):
+        expected = [hit.grain["created_at"] for hit in twin.query(scan=True, **question)]
+        page = store.query(explain=True, **question)
+        assert [hit.grain["created_at"] for hit in page] == expected
+        assert page.plan is not None
+        assert page.plan.index in ("observer_id", "object.x")
+    assert all(one.ready for one in store.paths.declared())
+    report = store.maintenance.check()
+    assert report.ok, report.problems
+
+
+@pytest.mark.parametrize("kind", ["memory", "tail", POSTGRES])
+def test_a_path_added_beside_encrypted_grains_gets_blind_rows(kind: str, tmp_path: Path) -> None:
+    with (
+        keyed(tmp_path) as keys,
+        og.GrainStore(made(kind, tmp_path / "s.omsg"), Settings(keys=keys)) as store,
+        og.open(":memory:") as twin,
+    ):
+        olds = []
+        for one in (store, twin):
+            one.put_many([fields(n, drawn(n)) for n in range(20, 24)])
+            olds.append([one.put(owned(n)) for n in range(20)])
+        store.paths.add("observer_id", "object.x")
+        for one, old in zip((store, twin), olds, strict=True):
+            one.put(owned(30))
+            one.delete(old[1])
+            one.supersede(old[7], {**owned(7), "context": {"n": 0}})
+        asked_of(store, twin)
         store.paths.drop("observer_id")
-        store.paths.add("object.x")
-        new = store.put(owned(7))
-        store.paths.drop("object.x")
-        store.paths.add("observer_id")
-        with pytest.raises(og.errors.UnsupportedError):
-            store.query(observer_id="lidar-1")
-        store.delete(new)
-        report = store.maintenance.check()
-        assert report.ok, report.problems
-        assert [one.path for one in store.paths.declared()] == ["observer_id"]
+        for one in (store, twin):
+            one.put_many([owned(n) for n in range(40, 44)])
+        store.paths.add("observer_id")  # some have rows of before
+        asked_of(store, twin)
+        for one, old in zip((store, twin), olds, strict=True):
+            one.delete(old[3])
+        keys.erase(["user 0"])
+        for hit in list(twin.query(user_id="user 0", limit=50)):
+            twin.delete(hit.address)
+        store.paths.add("context.n")
+        asked_of(store, twin)
+
+
+def test_blind_rows_of_a_path_wait_for_all_keys(tmp_path: Path) -> None:
+    """Until then the values of one user are compared; with the keys, adding goes on."""
+    path = tmp_path / "s.omsg"
+    (tmp_path / "other").mkdir()
+    with keyed(tmp_path) as keys, keyed(tmp_path / "other") as others:
+        with og.open(path, keys=keys) as store:
+            store.put_many([owned(n) for n in range(6)])
+        with og.open(path, keys=others) as store:
+            store.put(owned(6))
+        with og.open(path) as store:
+            store.paths.add("observer_id")
+            assert store.paths.declared()[0].ready
+        for ring in (others, keys):  # each has some of the keys only
+            with og.open(path, keys=ring, indexed=["observer_id"]) as store:
+                assert not store.paths.declared()[0].ready
+                with pytest.raises(og.errors.UnsupportedError):
+                    store.query(observer_id="lidar-1")
+                assert len(store.query(observer_id="lidar-1", user_id="user 0")) == 1
+        with og.open(path, keys=others) as store:
+            gone = [hit.address for hit in store.query(user_id="user 0")]
+            assert len(gone) == 1
+            store.delete(gone[0])
+        with og.open(path, keys=keys, indexed=["observer_id"]) as store:
+            assert store.paths.declared()[0].ready
+            assert len(store.query(observer_id="lidar-1")) == 3
+
+
+BLIND_BUILD = """
+import os, sys
+import omsgrain as og
+from omsgrain.crypto.keyring import KeyRing
+from omsgrain.storage import indexed_paths
+indexed_paths._OPENED = 4
+store = og.open(sys.argv[1], keys=KeyRing.open(sys.argv[2], master=bytes(32)))
+steps = []
+def killed(done):
+    steps.append(done)
+    if len(steps) == int(sys.argv[3]):
+        os._exit(9)
+store.paths.add("observer_id", "object.x", progress=killed)
+"""
+
+
+@pytest.mark.parametrize("after", [1, 4])
+def test_killed_while_making_blind_rows(after: int, tmp_path: Path) -> None:
+    path = tmp_path / "s.omsg"
+    with keyed(tmp_path) as keys, og.open(":memory:") as twin:
+        with og.open(path, keys=keys) as store:
+            for one in (store, twin):
+                one.put_many([owned(n) for n in range(20)])
+        assert ended(BLIND_BUILD, path, tmp_path / "x.keys", after).returncode == 9
+        with og.open(path, keys=keys) as store:
+            assert not all(one.ready for one in store.paths.declared())
+            for one in (store, twin):
+                one.put(owned(31))
+            assert len(store.query(observer_id="lidar-1", user_id="user 0")) == 4
+            store.maintenance.rebuild()
+            store.maintenance.backup_to(tmp_path / "parts")
+        og.restore(tmp_path / "parts", tmp_path / "r.omsg")
+        for copy in (path, tmp_path / "r.omsg"):
+            with og.open(copy, keys=keys) as store:
+                store.paths.add("observer_id", "object.x")
+                asked_of(store, twin)
+                store.maintenance.rebuild()
+                asked_of(store, twin)
 
 
 def test_filters_of_fields(tmp_path: Path) -> None:

@@ -298,7 +298,7 @@ def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Cond
     paths = paths_of(terms) if asked.where else ()
     if is_opened(terms) and asked.sealed and terms.has_sealed():
         if paths:
-            blind = [path for path in paths if path.blind]
+            blind = [path for path in paths if path.blind_ready]
             asked = with_values(asked, blind, ranges=False)
         terms, asked = _among_sealed(terms, asked, scan)
     else:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from omsgrain._core import BlindEntry
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
+    from omsgrain.grain import Grain
     from omsgrain.storage.base import Reader, Writer
 
 NUMBER = 8
@@ -99,6 +100,23 @@ def add(
             writer.set_rows(table, rows)
 
 
+def value_rows(seq: int, grain: Grain, keys: UserKeys, paths: _core.IndexedPaths) -> list[bytes]:
+    """Make the rows of blind-1 for the values at paths of a decrypted grain."""
+    from omsgrain.crypto.seal import mask
+
+    whose = [(keys.number, keys.token, keys.address)]
+    every, others = (
+        _core.blind([grain.blob], [("", False, b"")], whose, some)[0] for some in (paths, None)
+    )
+    place = mask(keys.place, place_of(every.created_at, bytes.fromhex(grain.address), seq))
+    tokens = [_split(entry.tokens) for entry in (every, others)]
+    return [keys.number + token + place for token in set(tokens[0]).difference(tokens[1])]
+
+
+def _split(tokens: bytes) -> list[bytes]:
+    return [tokens[at : at + TOKEN] for at in range(0, len(tokens), TOKEN)]
+
+
 def key_of(reader: Reader, seq: int) -> bytes | None:
     """Return the number of a grain's key; None if it is plain or its key is not here."""
     return reader.row(SEALED, SEQUENCE.pack(seq))
@@ -126,10 +144,8 @@ def forget(writer: Writer, seq: int) -> None:
 
 def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
     """Delete the rows of an encrypted grain whose key is here."""
-    number, tokens = entry.number, entry.tokens
-    starts = range(0, len(tokens), TOKEN)
-    blind = [number + tokens[at : at + TOKEN] + place for at in starts]
-    _delete(writer, number, SEQUENCE.pack(seq), blind, [entry.name])
+    blind = [entry.number + token + place for token in _split(entry.tokens)]
+    _delete(writer, entry.number, SEQUENCE.pack(seq), blind, [entry.name])
 
 
 def _delete(

@@ -10,13 +10,16 @@ and up to the second have no rows of the path.
     dropped     the gap is (last grain, FOREVER); each commit drops the rows of the last grains
 
 So the index is a function of the blobs, their states and this record at any moment, also after a
-crash between two commits. A dropped path stays in the record while the store has encrypted grains:
-these may have blind rows of it, which a removal must find.
+crash between two commits. Encrypted grains have blind rows of the path instead: those up to
+``blind`` and after the gap's end. Only a handle with the keys of all of them can close that gap
+too. A dropped path stays in the record while the store has encrypted grains: these may have blind
+rows of it, which a removal must find.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
@@ -24,8 +27,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgpack
 
 from omsgrain import _core
-from omsgrain.errors import IntegrityError, RangeError
-from omsgrain.storage.tables import INDEXED_RECORD, KEYED, META
+from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, RangeError
+from omsgrain.storage import blind_index
+from omsgrain.storage.base import KeyedReader
+from omsgrain.storage.tables import BLIND, INDEXED_RECORD, KEYED, META, SEALED, SEQUENCE
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Storage, Writer
@@ -37,6 +42,8 @@ FOREVER = (1 << 63) - 1
 _MOST_KEYS = 16  # of a path
 _MOST_NUMBERS = 255  # of paths, with those that were dropped
 _TOGETHER = 16_384  # sequence numbers in a commit that makes or drops rows
+_OPENED = 4_096  # encrypted grains in a commit that makes blind rows
+_OPENED_BYTES = 16 << 20
 
 Keys: TypeAlias = tuple[str, ...]
 """The name of a field, and the keys of maps inside it."""
@@ -50,18 +57,23 @@ class IndexedPath:
         number: its number in the keys of its rows.
         keys: the name of a field, and the keys of maps inside it.
         first, last: the gap.
-        blind: whether the blind rows of all encrypted grains include its values.
+        blind: up to which number, within the gap and before, encrypted grains have blind rows.
     """
 
     number: int
     keys: Keys
     first: int = 0
     last: int = 0
-    blind: bool = False
+    blind: int = 0
 
     @property
     def ready(self) -> bool:
         return self.first >= self.last
+
+    @property
+    def blind_ready(self) -> bool:
+        """Whether all encrypted grains have blind rows of it."""
+        return self.blind >= self.last
 
     @property
     def dropped(self) -> bool:
@@ -99,7 +111,13 @@ def core_of(paths: tuple[IndexedPath, ...]) -> _core.IndexedPaths:
 def _parsed(row: bytes) -> tuple[IndexedPath, ...]:
     try:
         found = [
-            IndexedPath(int(number), tuple(map(str, keys)), int(first), int(last), bool(blind))
+            IndexedPath(
+                int(number),
+                tuple(map(str, keys)),
+                int(first),
+                int(last),
+                FOREVER if blind is True else int(blind),  # True in records of the first version
+            )
             for number, keys, first, last, blind in msgpack.unpackb(row)
         ]
     except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
@@ -111,8 +129,9 @@ def _parsed(row: bytes) -> tuple[IndexedPath, ...]:
 
 
 def _is_sound(path: IndexedPath) -> bool:
-    numbers = 0 < path.number <= _MOST_NUMBERS, 0 <= path.first, 0 <= path.last <= FOREVER
-    return all(numbers) and path.first <= FOREVER and 0 < len(path.keys) <= _MOST_KEYS
+    ends = path.first, path.last, path.blind
+    numbers = 0 < path.number <= _MOST_NUMBERS and all(0 <= end <= FOREVER for end in ends)
+    return numbers and 0 < len(path.keys) <= _MOST_KEYS
 
 
 def _pack(paths: Iterable[IndexedPath]) -> bytes | None:
@@ -137,11 +156,14 @@ def index_again(storage: Storage) -> None:
 
 
 def add(writer: Writer, wanted: Sequence[Keys]) -> int:
-    """Index some paths from now on; return how many are new. ``make_rows`` does the rest."""
+    """Index some paths from now on; return how many are new.
+
+    ``make_rows`` and ``make_blind_rows`` do the rest.
+    """
     paths = {path.keys: path for path in paths_of(writer)}
     before = sum(not path.dropped for path in paths.values())
     last = writer.last_seq()
-    blind = not _has_encrypted(writer)
+    blind = 0 if _has_encrypted(writer) else FOREVER
     for keys in dict.fromkeys(wanted):
         old = paths.get(keys)
         if old is None:
@@ -174,7 +196,7 @@ def drop(writer: Writer, keys: Keys) -> bool | None:
         if path.keys == keys and not path.dropped:
             if not path.ready:
                 return None
-            paths[at] = replace(path, first=writer.last_seq(), last=FOREVER, blind=False)
+            paths[at] = replace(path, first=writer.last_seq(), last=FOREVER, blind=0)
             writer.set_paths(_pack(paths))
             return True
     return False
@@ -203,6 +225,53 @@ def make_rows(writer: Writer) -> int:
         writer.set_paths(_pack(paths), later=False)
         return max(1, abs(first - path.first))
     return 0
+
+
+def make_blind_rows(writer: Writer) -> int:
+    """Make the blind rows of the next encrypted grains; return how many numbers it covered.
+
+    0 says that nothing is left to do, or that the next grain's key is not here. A grain whose key
+    was destroyed needs no rows.
+    """
+    paths = paths_of(writer)
+    lacking = [path for path in paths if not (path.dropped or path.blind_ready)]
+    if not lacking or not isinstance(writer, KeyedReader):
+        return 0
+    only = core_of(tuple([replace(path, first=0, last=0) for path in lacking]))
+    first = done = min(path.blind for path in lacking)
+    last = max(path.last for path in lacking)
+    rows: list[bytes] = []
+    size = 0
+    for n, (key, _) in enumerate(writer.rows(SEALED, SEQUENCE.pack(first))):
+        (seq,) = SEQUENCE.unpack(key)
+        if seq > last:
+            done = FOREVER
+            break
+        if n == _OPENED or size >= _OPENED_BYTES:
+            break
+        try:
+            keys = writer.keys_of(seq)
+        except KeyMissingError:
+            break
+        except ErasedError:
+            done = seq
+            continue
+        with suppress(IntegrityError, KeyMissingError):  # no query shows a damaged grain
+            if (grain := writer.grain(seq)) is not None:
+                rows += blind_index.value_rows(seq, grain, keys, only)
+                size += len(grain.blob)
+        done = seq
+    else:
+        done = FOREVER
+    if done > first:
+        there = writer.some_rows(BLIND, rows)  # of a path that was indexed before
+        writer.set_rows(BLIND, [(row, b"") for row in rows if row not in there])
+        made = [
+            replace(path, blind=max(path.blind, done)) if path in lacking else path
+            for path in paths
+        ]
+        writer.set_paths(_pack(made), later=False)
+    return min(done, last) - first
 
 
 def _has_encrypted(reader: Reader) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from omsgrain.errors import NotFoundError, SchemaError
+from omsgrain.query.walk import is_opened
 from omsgrain.query.where import path_of, path_text
 from omsgrain.storage import indexed_paths
 from omsgrain.storage.base import Writer
@@ -20,8 +21,9 @@ class PathStatus:
 
     Attributes:
         path: the path, as in the filter ``where``.
-        ready: whether queries use the index. It is False while its rows are being made, and after
-            a process that made them was killed; ``add`` goes on.
+        ready: whether queries use the index. It is False while its rows are being made, after a
+            process that made them was killed, and for a handle with keys if those of some
+            encrypted grains were missing; ``add`` goes on.
     """
 
     path: str
@@ -42,13 +44,22 @@ class Paths(StorePart):
         """Return the indexed paths, sorted."""
         with self._context.storage.read() as reader:
             found = [one for one in indexed_paths.paths_of(reader) if not one.dropped]
-        return sorted([PathStatus(path_text(*one.keys), one.ready) for one in found], key=_path)
+            encrypted = is_opened(reader) and reader.has_sealed()
+        return sorted(
+            [
+                PathStatus(path_text(*one.keys), one.ready and (one.blind_ready or not encrypted))
+                for one in found
+            ],
+            key=_path,
+        )
 
     def add(self, *paths: str, progress: Callable[[int], object] | None = None) -> None:
         """Index paths, and make the index rows of the grains that are here.
 
         That takes several commits, and others may read and write meanwhile. After a crash, call it
-        again: it goes on. A path that is indexed already costs nothing.
+        again: it goes on. A path that is indexed already costs nothing. Encrypted grains get blind
+        rows, which takes the keys of all of them; without a key that was not destroyed, it ends
+        before that, and goes on when you call it again with the key.
 
         Args:
             *paths: the paths.
@@ -97,7 +108,12 @@ def declare(
         raise SchemaError("a list of paths", field="/indexed", found="one text")
     wanted = [_keys(path) for path in paths]
     with context.storage.read() as reader:
-        ready = {path.keys for path in indexed_paths.paths_of(reader) if path.ready}
+        keyed = context.settings.keys is not None
+        ready = {
+            path.keys
+            for path in indexed_paths.paths_of(reader)
+            if path.ready and (path.blind_ready or not keyed)
+        }
 
     def work(writer: Writer) -> None:
         added = indexed_paths.add(writer, wanted)
@@ -110,9 +126,10 @@ def declare(
 
 
 def _make_rows(context: Context, progress: Callable[[int], object] | None) -> None:
-    while done := context.storage.write(indexed_paths.make_rows, alone=True):
-        if progress is not None:
-            progress(done)
+    for make in (indexed_paths.make_rows, indexed_paths.make_blind_rows):
+        while done := context.storage.write(make, alone=True):
+            if progress is not None:
+                progress(done)
 
 
 def _keys(path: str) -> tuple[str, ...]:
