@@ -255,10 +255,21 @@ def test_export_and_import_know_every_format(path: Path, tmp_path: Path, format:
         assert other.do("history", id=found["id"]) == before
 
 
+def test_a_bundle_asks_for_what_it_needs(ada: Agent, root: Path) -> None:
+    error = ada.error("export", format="aimem")
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/redact_pii")
+    assert "tenant_id" in error["expected"]  # ada is no URI: both are asked for at once
+    bare = {"format": "aimem", "redact_pii": False}
+    assert ada.error("export", **bare)["field"] == "/tenant_id"
+    assert ada.error("export", **bare, tenant_id="ada")["field"] == "/tenant_id"
+    assert json.loads(ada.text("export", **bare, tenant_id=TENANT))["tenant_id"] == TENANT
+    error = ada.error("export", **bare, tenant_id=TENANT, include_graph=False)
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/include_graph")
+    error = ada.error("export", tenant_id=TENANT)
+    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/tenant_id")
+
+
 def test_what_a_bundle_cannot_do_is_refused(ada: Agent) -> None:
-    assert ada.error("export", format="aimem")["field"] == "/redact_pii"
-    error = ada.error("export", format="aimem", redact_pii=False)  # ada is no URI
-    assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/format")
     bundle = (ROOT / "examples/robot-7.aimem.json").read_text("utf-8")
     error = ada.error("import", data=bundle, merge_strategy="overwrite")
     assert (error["code"], error["field"]) == ("ERR_SCHEMA", "/merge_strategy")

@@ -11,7 +11,7 @@ from omsgrain.crypto.detached import SUFFIX
 from omsgrain.crypto.trust import Trust, look
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem import document as bundles
-from omsgrain.formats.aimem.fields import AimemLimits
+from omsgrain.formats.aimem.fields import AimemLimits, is_tenant
 from omsgrain.formats.table import DOCUMENTS, sniff
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
@@ -27,12 +27,13 @@ _ARRAYS: Final = ("errors", "warnings", "losses", "added", "conflicts", "chunks_
 
 def export_any(service: McpService, given: dict[str, Any]) -> Json:
     """Return the memory as a document of any format."""
-    path, format = given.pop("path"), given["format"]
+    path, format, tenant = given.pop("path"), given["format"], given.pop("tenant_id")
     if format in DOCUMENTS:
+        if tenant is not None:
+            expected = "only with the format aimem"
+            raise SchemaError("the document has no tenant", field="/tenant_id", expected=expected)
         return _export(service, given, path)
-    if given.pop("redact_pii"):
-        expected = "false: a bundle is exported as it is"
-        raise SchemaError("AIMEM has no redaction", field="/redact_pii", expected=expected)
+    _check_bundle(service, given, tenant)
     _check_path(service, path)
     report = AimemExportReport()
     since = given["since"]
@@ -46,8 +47,22 @@ def export_any(service: McpService, given: dict[str, Any]) -> Json:
         together=True,
         include_embeddings=given["include_embeddings"],
         purpose=service.options.purpose,
+        tenant_id=tenant,
     )
     return _given(service, bundles.write_bundle(bundle), report.to_dict(), path)
+
+
+def _check_bundle(service: McpService, given: dict[str, Any], tenant: str | None) -> None:
+    """Refuse what a bundle cannot do; an error asks for all that it needs."""
+    if given["redact_pii"]:
+        expected = "false: a bundle is exported as it is"
+        if not is_tenant(service.user if tenant is None else tenant):
+            expected += "; and tenant_id, a UUID or a URI"
+        raise SchemaError("AIMEM has no redaction", field="/redact_pii", expected=expected)
+    if not given["include_graph"]:
+        raise SchemaError(
+            "a bundle always has the knowledge graph", field="/include_graph", expected="true"
+        )
 
 
 def import_any(service: McpService, given: dict[str, Any]) -> Json:

@@ -27,7 +27,6 @@ _SPELLED: Final = {
     "/known_at": ("at",),
     "/text": ("query", "question"),
     "/query": ("query", "question"),
-    "/tenant_id": ("format",),
     None: ("replaces", "id"),
 }
 """The fields that errors of the verbs name, and the arguments that gave them; of a memory that is
@@ -181,9 +180,16 @@ _EXPORT_2: Final = (
 )
 _EXPORT: Final = (
     ToolArgument(
-        "format", says="The format of the document.", choices=EXPORTED, default=EXPORTED[0]
+        "format",
+        says="The format of the document; aimem needs redact_pii false.",
+        choices=EXPORTED,
+        default=EXPORTED[0],
     ),
     *_EXPORT_2,
+    ToolArgument(
+        "tenant_id",
+        says="aimem: the tenant in the document, a UUID or a URI; by default the user.",
+    ),
 )
 _IMPORT_1: Final = (
     ToolArgument.text("data", "MIF JSON string or file path"),
