@@ -40,11 +40,15 @@ def installed(name: str) -> bool:
 def environment(name: str) -> Path:
     """Return the Python of an environment with the newest framework; it is made if missing."""
     extra = FRAMEWORKS[name][0]
-    folder = ROOT / "target" / "frameworks" / name
-    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
-    made = folder / ".made"
     wanted = [*_project("dependencies"), *_project("postgres"), *_project(extra), *_TOOLS]
     wanted += _BESIDE.get(name, ())
+    return python_with(ROOT / "target" / "frameworks" / name, wanted)
+
+
+def python_with(folder: Path, wanted: list[str]) -> Path:
+    """Return the Python of an environment with packages; it is made if missing."""
+    python = folder / ("Scripts" if os.name == "nt" else "bin") / "python"
+    made = folder / ".made"
     if not made.exists() or made.read_text("utf-8").splitlines() != wanted:
         _run(sys.executable, "-m", "venv", "--clear", str(folder))
         _run(str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *wanted)

@@ -80,7 +80,7 @@ def test_urls_that_are_refused_are_not_repeated(url: str) -> None:
 def test_what_the_library_says_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     import obstore
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise obstore.exceptions.GenericError(f"https://host/x?sig={SECRET}")
 
     for name in ("put", "get", "list", "delete"):

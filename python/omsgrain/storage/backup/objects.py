@@ -8,6 +8,7 @@ keys, and so can what a library says of it: no message here repeats either.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -43,6 +44,33 @@ SCHEMES = {
     "abfss": "Azure Data Lake Storage",
     "file": "a directory, by the library",
 }
+_ACCESS = "a bucket that exists, and access to it from the environment"
+_AGAIN = "a server that answers; run the command again"
+#: Signs of a cause in what the library says, what is expected then, and what was found.
+_CAUSES = (
+    ("BadScheme", "https; http needs AWS_ALLOW_HTTP=true (AZURE_ALLOW_HTTP=true)", "http"),
+    ("169.254.169.254", "keys in the environment, such as AWS_ACCESS_KEY_ID", "no keys"),
+    ("metadata.google.internal", "keys in the environment", "no keys"),
+    ("InvalidUri", "AWS_ENDPOINT_URL with http:// or https://", "no URL"),
+    ("configured region", "the region of the bucket in AWS_REGION", "another region"),
+    ("kind: Connect", "a server that can be reached; see AWS_ENDPOINT_URL", "no connection"),
+    ("kind: Timeout", "a faster line, or more time in AWS_TIMEOUT=300s", "no answer in time"),
+)
+_STATUS = re.compile(r"status code: (\d{3})|status: (\d{3})")
+_REFUSED = {
+    400: "the region of the bucket in AWS_REGION, and keys that are valid",
+    401: "keys that are valid, and rights for this bucket",
+    403: "keys that are valid, and rights for this bucket",
+    404: "a bucket that exists",
+}
+#: Names of errors of the services; no other text of an answer is repeated.
+_NAMED = re.compile(
+    "<Code>(AccessDenied|AllAccessDisabled|AuthenticationFailed|AuthorizationFailure"
+    "|AuthorizationHeaderMalformed|ContainerNotFound|ExpiredToken|IllegalLocationConstraintException"
+    "|InternalError|InvalidAccessKeyId|InvalidBucketName|InvalidToken|NoSuchBucket"
+    "|PermanentRedirect|QuotaExceeded|RequestTimeTooSkewed|ServerBusy|ServiceUnavailable"
+    "|SignatureDoesNotMatch|SlowDown)</Code>"
+)
 _EXPECTED = "a directory, or a URL with one of " + ", ".join(f"{name}://" for name in SCHEMES)
 
 
@@ -215,7 +243,8 @@ class BucketObjects(Objects):
         import obstore
 
         with _reported(self.name, "write to"):
-            obstore.put(self.bucket, name, data)
+            # One request: a cut upload of several would leave its first pieces in the bucket.
+            obstore.put(self.bucket, name, data, use_multipart=False)
 
     def get(self, name: str, most: int) -> bytes:
         import obstore
@@ -247,14 +276,30 @@ class BucketObjects(Objects):
 
 @contextmanager
 def _reported(shown: str, doing: str) -> Iterator[None]:
-    """Report a failure of the library by its class: its text can contain keys of a URL."""
+    """Report a failure of the library by its cause: its text can contain keys of a URL."""
     from obstore.exceptions import BaseError
 
     try:
         yield
-    except (BaseError, OSError, ValueError) as error:
+    except BaseException as error:
+        panicked = type(error).__name__ == "PanicException"  # it has no base but this one
+        if not (panicked or isinstance(error, BaseError | OSError | ValueError)):
+            raise
+        expected, found = _cause(error)
         raise StoreError(
-            f"could not {doing} the backups in {shown!r}",
-            expected="a bucket that exists, and access to it from the environment",
-            found=type(error).__name__,
+            f"could not {doing} the backups in {shown!r}", expected=expected, found=found
         ) from None
+
+
+def _cause(error: BaseException) -> tuple[str, str]:
+    """Return what was expected, and what a failure of the library was."""
+    text = str(error)
+    for sign, expected, found in _CAUSES:
+        if sign in text:
+            return expected, found
+    if (status := _STATUS.search(text)) is None:
+        return _ACCESS, type(error).__name__
+    number = int(status[1] or status[2])
+    name = _NAMED.search(text)
+    expected = _REFUSED.get(number, _AGAIN if number >= 429 else _ACCESS)
+    return expected, f"status {number}" + (f" {name[1]}" if name else "")
