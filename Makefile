@@ -64,6 +64,7 @@ check: build ## format, lints, the crate as published, types, stubs, layers, fil
 	$(BIN)/python docs/make_schemas.py --check
 	$(BIN)/python docs/make_reference.py --check
 	$(BIN)/python docs/make_images.py --check
+	$(BIN)/python conformance/pack.py --check
 
 fmt: build ## format everything
 	cargo fmt --all
@@ -118,7 +119,8 @@ vectors: build ## make the test vectors again with the oracle, then check them w
 	$(BIN)/python test_vectors/make.py
 	$(BIN)/omsgrain vectors test_vectors
 
-docs: build ## the generated pages
+docs: build ## the generated pages, and the rules of conformance in the package
+	$(BIN)/python conformance/pack.py
 	$(BIN)/python docs/make_fields.py
 	$(BIN)/python docs/make_schemas.py
 	$(BIN)/python docs/make_reference.py

@@ -16,7 +16,7 @@ _WIDTH: Final = 60  # characters of a test's description
 _MARKS: Final = re.compile(r"([|<>\\`*_\[\]~])")
 
 _INTRO: Final = """\
-<!-- Made by `make docs`, from what this build does: edit python/omsgrain/conformance/rules. -->
+<!-- Made by `make docs`, from what this build does: edit conformance. -->
 
 # Conformance
 

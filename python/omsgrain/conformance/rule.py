@@ -10,6 +10,7 @@ pointer replaces the whole document. In values, ``{"$repeat": [text, count]}`` i
 from __future__ import annotations
 
 import copy
+import gzip
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -42,12 +43,12 @@ FILES: Final[dict[str, Spec]] = {
     "mif1": "mif1",
     "mif_ld": "mif-ld",
 }
-"""The files in ``rules/`` without their suffix, in the order of the report."""
+"""The files in ``rules/`` without their suffixes, in the order of the report."""
 TAKEN: Final = "taken"
 """The result of a call that was not refused."""
 
 Entry = Mapping[str, Any]
-"""A rule as its file has it; ``rules/README.md`` explains the members."""
+"""A rule as its file has it; ``conformance/README.md`` of the repository explains the members."""
 
 
 class Tried(NamedTuple):
@@ -77,8 +78,8 @@ class Rule:
 @cache
 def table(file: str) -> dict[str, Any]:
     """One file of rules, as JSON."""
-    path = Path(__file__).with_name("rules") / f"{file}.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    path = Path(__file__).with_name("rules") / f"{file}.json.gz"
+    found: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     return found
 
 

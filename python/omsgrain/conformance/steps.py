@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of kind ``steps``: a sequence of operations on a store, with expected results.
 
-A step is an object with one operation, its options and the expected result; ``rules/README.md``
-explains them. Operations are the store's verbs and other public functions. Steps compare their
-results, or parts of them, as JSON.
+A step is an object with one operation, its options and the expected result;
+``conformance/README.md`` explains them. Operations are the store's verbs and other public
+functions. Steps compare their results, or parts of them, as JSON.
 """
 
 from __future__ import annotations

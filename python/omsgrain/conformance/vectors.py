@@ -3,7 +3,7 @@
 
 test_vectors/README.md describes the format. A vector with an unknown key or option fails, so that
 nothing is passed over in silence. The package carries the vectors that rules name, in
-``rules/vectors.json``; ``test_vectors/make.py`` writes that file.
+``rules/vectors.json.gz``; ``test_vectors/make.py`` writes that file.
 """
 
 from __future__ import annotations
