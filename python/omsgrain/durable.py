@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Paths, files that replace others, and directories synced to the disk.
+"""Paths, files that replace others, directories synced to the disk, and refusals of the system.
 
 A synced file is lost if its directory entry is not synced.
 """
@@ -15,10 +15,13 @@ from stat import S_ISDIR, S_ISREG
 from types import TracebackType
 from typing import BinaryIO
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import AccessDeniedError, DiskFullError, StoreError
 
 _LONGEST = 4_096 if os.name == "posix" else 32_767
 """Bytes: no system takes a longer path."""
+DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
+_ROOM = 4 << 20  # bytes; more than the largest grain
 
 
 def file_path(path: str | os.PathLike[str]) -> Path:
@@ -33,6 +36,34 @@ def file_path(path: str | os.PathLike[str]) -> Path:
             "no file can be called so", expected=f"a path of at most {_LONGEST} bytes, without NUL"
         )
     return path
+
+
+def store_error(
+    path: Path, doing: str, error: BaseException, kind: type[StoreError] = StoreError
+) -> StoreError:
+    """Make the StoreError for a refusal of the system: full, not allowed, or else of a kind."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    number = getattr(error, "errno", None)
+    if number in _FULL or any(os.strerror(one) in reason for one in _FULL):
+        kind = DiskFullError
+    elif os.strerror(errno.EIO) in reason and _is_full(path):
+        # LMDB says so of a write that ended half way, for want of room.
+        kind, reason = DiskFullError, os.strerror(errno.ENOSPC)
+    elif number in DENIED:
+        kind = AccessDeniedError
+    return kind(f"could not {doing} {str(path)!r}", found=reason)
+
+
+def _is_full(path: Path) -> bool:
+    """Whether a commit of a usual size finds no room beside the store."""
+    try:
+        from tempfile import TemporaryFile  # slow to import, and needed after a failed commit only
+
+        with TemporaryFile(dir=path) as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        return error.errno in _FULL
+    return False
 
 
 def successor(path: Path, old: Path) -> BinaryIO:

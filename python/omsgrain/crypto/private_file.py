@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from omsgrain.durable import sync_directory
+from omsgrain.durable import DENIED, sync_directory
 from omsgrain.errors import KeyMissingError
 
 try:
@@ -28,7 +28,6 @@ except ImportError:  # not a POSIX system
 _OTHERS = 0o077  # the permissions of group and others
 _FLAGS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0)
 _FULL = getattr(fcntl, "F_FULLFSYNC", None)
-_NOT_WRITABLE = {errno.EROFS, errno.EACCES, errno.EPERM}
 _PIECE = 1 << 20
 #: The path of an unnamed file.
 _OPEN_FILES = Path("/proc/self/fd")
@@ -97,7 +96,7 @@ def open_private(path: Path) -> tuple[int, bool]:
     try:
         handle = os.open(path, os.O_RDWR | _FLAGS)
     except OSError as error:
-        if error.errno not in _NOT_WRITABLE:
+        if error.errno not in DENIED:
             raise
         handle, readonly = os.open(path, os.O_RDONLY | _FLAGS), True
     try:

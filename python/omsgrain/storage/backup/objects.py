@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
-from omsgrain.durable import NewFiles, file_path, sync_directory
+from omsgrain.durable import NewFiles, file_path, store_error, sync_directory
 from omsgrain.errors import (
     IntegrityError,
     NotFoundError,
@@ -27,7 +27,6 @@ from omsgrain.errors import (
     UnsupportedError,
     packages_of,
 )
-from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.location import is_url
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class DirectoryObjects(Objects):
         try:
             yield
         except OSError as error:
-            raise failure(self.path, f"{doing} the backups in", error) from error
+            raise store_error(self.path, f"{doing} the backups in", error) from error
 
 
 def _unless_missing(error: OSError) -> None:

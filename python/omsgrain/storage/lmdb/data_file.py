@@ -6,7 +6,6 @@ A process that opens the file again has another ``DataFile``.
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import struct
@@ -22,10 +21,9 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from omsgrain import _core
-from omsgrain.durable import sync_directory
+from omsgrain.durable import DENIED, store_error, sync_directory
 from omsgrain.errors import (
     AccessDeniedError,
-    DiskFullError,
     StoreCutError,
     StoreDamagedError,
     StoreError,
@@ -57,40 +55,18 @@ WRITER_FILE = "writer.lock"
 HEAD_FILE = "head"
 NEXT_FILE = "data.next"
 PART_DIRECTORY = "data.part"
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
-DENIED = (errno.EACCES, errno.EPERM, errno.EROFS)
 _DAMAGED = (lmdb.CorruptedError, lmdb.PageNotFoundError, lmdb.InvalidError, struct.error)
-_ROOM = 4 << 20  # bytes; more than the largest grain
 _BESIDE = {LOCK_FILE, WRITER_FILE, HEAD_FILE, PART_DIRECTORY}
 
 
 def failure(path: Path, doing: str, error: BaseException) -> StoreError:
     """Make the StoreError for something that LMDB or the operating system refused."""
-    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    number = getattr(error, "errno", None)
     kind: type[StoreError] = StoreError
-    if number in _FULL or any(os.strerror(one) in reason for one in _FULL):
-        kind = DiskFullError
-    elif os.strerror(errno.EIO) in reason and _is_full(path):
-        # LMDB says so of a write that ended half way, for want of room.
-        kind, reason = DiskFullError, os.strerror(errno.ENOSPC)
-    elif isinstance(error, lmdb.ReadonlyError) or number in DENIED:
+    if isinstance(error, lmdb.ReadonlyError):
         kind = AccessDeniedError
     elif isinstance(error, _DAMAGED):
         kind = StoreDamagedError
-    return kind(f"could not {doing} {str(path)!r}", found=reason)
-
-
-def _is_full(path: Path) -> bool:
-    """Whether a commit of a usual size finds no room beside the store."""
-    try:
-        from tempfile import TemporaryFile  # slow to import, and needed after a failed commit only
-
-        with TemporaryFile(dir=path) as file:
-            file.write(bytes(_ROOM))
-    except OSError as error:
-        return error.errno in _FULL
-    return False
+    return store_error(path, doing, error, kind)
 
 
 def identity(path: Path) -> tuple[int, int] | None:
