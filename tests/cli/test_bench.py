@@ -17,11 +17,6 @@ from support.shell import USAGE, Shell
 TINY = ("--seconds", "0.01", "--batch", "1", "--batch", "20")
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 def test_what_it_says(shell: Shell, tmp_path: Path) -> None:
     found = shell.json("bench", tmp_path, *TINY)
     assert set(found) == {

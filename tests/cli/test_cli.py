@@ -18,11 +18,6 @@ from support.shell import USAGE, Shell, belief, lines
 
 
 @pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     """A store with three grains."""
     path = tmp_path / "memory.omsg"

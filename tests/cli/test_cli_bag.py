@@ -13,11 +13,6 @@ from support.bag_files import write_mcap
 from support.shell import USAGE, Shell, belief, count, lines
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 def test_the_report_names_every_topic(shell: Shell, tmp_path: Path) -> None:
     target, bag = tmp_path / "m.omsg", write_mcap(tmp_path / "drive.mcap")
     assert shell("ingest", target, bag, "--every", "100ms", "--topic", "/p*") == 0

@@ -19,11 +19,6 @@ SOFT = {"mode": "soft_locked"}
 
 
 @pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "memory.omsg"
     with og.open(path) as made:

@@ -21,11 +21,6 @@ CODECS = ["none", "zstd", "lz4"]
 
 
 @pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Path:
     path = tmp_path / "memory.omsg"
     with og.open(path) as into:

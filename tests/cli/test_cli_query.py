@@ -19,11 +19,6 @@ TIME = 1_768_471_200_000  # 2026-01-15T10:00:00Z
 ORIGIN = b'{"f":"example","k":"note","id":"urn:example:7"}'
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 def grains() -> list[dict[str, Any]]:
     """Seven beliefs, one second apart, and an event."""
     made = [

@@ -20,11 +20,6 @@ VIEW = view_of(GRAIN, ["user_id", "object"])
 
 
 @pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
-@pytest.fixture
 def files(tmp_path: Path) -> Path:
     for name, data in (("whole", GRAIN.blob), ("envelope", ENVELOPE), ("view", VIEW.blob)):
         (tmp_path / name).write_bytes(data)

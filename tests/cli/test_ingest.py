@@ -17,12 +17,6 @@ from omsgrain.formats import source_lines
 from support.processes import COMMAND
 from support.shell import USAGE, Shell, belief, count, exit_code, lines
 
-
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 SOURCES = {
     "lines.jsonl": lines(belief(1), belief(2), belief(1)),
     "lines.txt": b"\xef\xbb\xbf\n"

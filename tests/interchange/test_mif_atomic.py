@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.store import import_batch
@@ -21,12 +19,6 @@ from support.mif_imports import MAKERS, Maker, contents, current, fates, opened
 from support.paths import TESTS
 
 makers = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
 
 
 def trail(store: og.GrainStore) -> int:

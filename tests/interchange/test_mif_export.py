@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain.crypto import Ed25519Signer
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.mif1.document import STAYS
@@ -37,12 +35,6 @@ from support.mif_imports import (
 
 makers = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)
 KEY = "ghp_" + "a1B2c3D4e5F6g7H8i9J0" + "k1L2m3N4o5P6q7R8"
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
 
 
 def exported(store: og.GrainStore, maker: Maker, **options: Any) -> dict[str, Any]:

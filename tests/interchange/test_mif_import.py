@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -29,12 +28,6 @@ from support.mif_imports import MAKERS, NOW, USER, Maker, contents, current, fat
 from support.paths import TESTS
 
 DAY = 86_400_000
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
 
 
 makers = pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.format)

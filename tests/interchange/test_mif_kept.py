@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import InvalidationDeniedError, NotFoundError
 from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
@@ -29,12 +27,6 @@ GRAPH: dict[str, Any] = {
     "entities": [{"id": "ent-1", "name": "Tea"}, {"id": "ent-2", "name": "Milk"}],
     "relationships": [],
 }
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
 
 
 def vendors(*numbers: int, **more: Any) -> dict[str, Any]:

@@ -3,21 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.store import import_batch
-from support.mif_imports import MAKERS, USER, contents, current, fates, opened
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
+from support.mif_imports import MAKERS, USER, contents, current, fates
 
 
 def test_concurrent_changes_are_decided_again(

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 import omsgrain as og
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif1.document import validate as validate1
 from omsgrain.formats.mif2.format import validate as validate2
@@ -19,7 +17,7 @@ from omsgrain.interchange import outcome
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.outcome import MifReport
 from support.aimem_imports import holdings
-from support.mif_imports import MAKERS, USER, Maker, contents, current, fates, opened
+from support.mif_imports import MAKERS, USER, Maker, contents, current, fates
 from support.origins import find_origins
 from support.paths import ROOT
 
@@ -53,12 +51,6 @@ TABLE: dict[str, tuple[list[Any], tuple[Any, ...], str, str, str]] = {
         [(2, FIRST), "retract"], (1, FIRST), "refused", "refused", "refused",
     ),
 }  # fmt: skip
-
-
-@pytest.fixture(params=["plain", "sealed"])
-def store(request: pytest.FixtureRequest, ring: KeyRing) -> Iterator[og.GrainStore]:
-    with opened(ring if request.param == "sealed" else None) as store:
-        yield store
 
 
 def made(maker: Maker, told: tuple[Any, ...]) -> dict[str, Any]:

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -18,36 +16,7 @@ from omsgrain.search.text import TextIndex, TextMatches, read_query
 from omsgrain.storage.base import TEXT_FILE
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
-from support.store_kinds import POSTGRES
-from support.text_stores import CREATED, Opened, event, put, remove, say, seqs, texts_in
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStorage]:
-    store = MemoryStorage()
-    yield store
-    store.close()
-
-
-@pytest.fixture(params=["sqlite", POSTGRES])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex]:
-    with texts_in(request.param, tmp_path) as index:
-        yield index
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    opened = Opened()
-    yield opened
-    opened.close()
-
+from support.text_stores import CREATED, Opened, event, put, remove, say, seqs
 
 # --- what is found -------------------------------------------------------------------------------
 

@@ -21,31 +21,10 @@ from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
 
 
 @pytest.fixture
-def store() -> Iterator[MemoryStorage]:
-    store = MemoryStorage()
-    yield store
-    store.close()
-
-
-@pytest.fixture
 def index() -> Iterator[SqliteTextIndex]:
     index = SqliteTextIndex(None)
     yield index
     index.close()
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    opened = Opened()
-    yield opened
-    opened.close()
 
 
 # --- damage --------------------------------------------------------------------------------------

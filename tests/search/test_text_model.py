@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -15,22 +13,7 @@ from omsgrain.search import rank, words
 from omsgrain.search.text import Phrase, Query, TextIndex, read_query
 from omsgrain.search.words import texts
 from omsgrain.storage.memory import MemoryStorage
-from support.store_kinds import POSTGRES
-from support.text_stores import event, put, remove, say, seqs, texts_in
-
-
-@pytest.fixture
-def store() -> Iterator[MemoryStorage]:
-    store = MemoryStorage()
-    yield store
-    store.close()
-
-
-@pytest.fixture(params=["sqlite", POSTGRES])
-def index(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[TextIndex]:
-    with texts_in(request.param, tmp_path) as index:
-        yield index
-
+from support.text_stores import event, put, remove, say, seqs
 
 VOCABULARY = [
     *"red box bo* robot-17 robot 17 éa ea* a-b-c b-c* a.b robot-1* x".split(),

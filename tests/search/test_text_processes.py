@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,20 +15,6 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from support.child_process import run
 from support.text_stores import Opened, answers, grown, remove, say, seqs, truth
-
-
-@pytest.fixture
-def disk(tmp_path: Path) -> Iterator[LmdbStorage]:
-    store = LmdbStorage(tmp_path / "memory.omsg", durable=False)
-    yield store
-    store.close()
-
-
-@pytest.fixture
-def opened() -> Iterator[Opened]:
-    opened = Opened()
-    yield opened
-    opened.close()
 
 
 def test_many_threads(disk: LmdbStorage, opened: Opened) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,12 +40,6 @@ from support.http_server import (
 )
 
 ED25519 = SIGNERS["ed25519"]
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path / "m.omsg") as found:
-        yield found
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,6 @@ import math
 import random
 import struct
 from collections import Counter
-from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,12 +41,6 @@ from support.http_server import (
     lamp,
     site,
 )
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path / "m.omsg") as found:
-        yield found
 
 
 def test_identifiers_of_several_producers_are_exported_together(served: Site) -> None:

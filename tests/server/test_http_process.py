@@ -38,11 +38,6 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "m.omsg"
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_it_serves_and_stops(path: Path, number: int) -> None:
     token = add_token(path, "ada", ADA, ALL)

@@ -27,11 +27,6 @@ from support.shell import USAGE, Shell, exit_code
 from support.tokens import add_token, list_tokens
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 def test_form(below: Storage) -> None:
     secrets = {Tokens(below).add(f"t{n}", ADA, ["export"]) for n in range(5)}
     assert len(secrets) == 5

@@ -91,11 +91,6 @@ def test_invalid_signatures(signature: Any) -> None:
         kept.proof()
 
 
-@pytest.fixture
-def shell(capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Shell:
-    return Shell(capfdbinary, monkeypatch)
-
-
 def test_by_files(shell: Shell, tmp_path: Path) -> None:
     key, file = tmp_path / "key.pem", tmp_path / "end.json"
     ALICE.save(key)

@@ -36,12 +36,6 @@ def belief(n: int, user_id: str, random: Random) -> dict[str, Any]:
 
 
 @pytest.fixture
-def ring(tmp_path: Path) -> Iterator[KeyRing]:
-    with KeyRing.create(tmp_path / "keys.omsk", master=bytes(range(32))) as ring:
-        yield ring
-
-
-@pytest.fixture
 def stores(tmp_path: Path, ring: KeyRing) -> Iterator[tuple[og.GrainStore, og.GrainStore]]:
     """Ada's grains in plain text alone, and encrypted among those of others."""
     random = Random(11)

@@ -27,7 +27,7 @@ from omsgrain.sync.bundle import write_bundle
 from omsgrain.sync.http import HttpPeer, service_url
 from omsgrain.sync.peer import SIZE, START, Batch, BatchResult, Hello, Kind, Position
 from support.http_process import Served, certified
-from support.http_server import Site, lamp, site
+from support.http_server import Site, lamp
 from support.shell import Shell, exit_code
 from support.signers import ALICE
 from support.sync_lines import URL, Bridge, Proxy, answer, budgets, dialled
@@ -36,18 +36,6 @@ from support.sync_stores import belief, memory
 from support.tokens import add_token
 
 SCOPES = ("sync:read", "sync:write", "sync:admin")
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path / "hub.omsg") as found:
-        yield found
-
-
-@pytest.fixture
-def robot(tmp_path: Path) -> Iterator[og.GrainStore]:
-    with og.open(tmp_path / "robot.omsg") as store:
-        yield store
 
 
 def taken(bridge: Bridge) -> list[Batch]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,18 +19,6 @@ from omsgrain.sync.http import HttpPeer
 from omsgrain.sync.peer import HAS, LACKS, SHORT, START, Batch, BatchResult, GrainState, Hello
 from support.http_server import TIME, Site, lamp, site
 from support.sync_lines import Bridge, dialled
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path / "hub.omsg") as found:
-        yield found
-
-
-@pytest.fixture
-def robot(tmp_path: Path) -> Iterator[og.GrainStore]:
-    with og.open(tmp_path / "robot.omsg") as store:
-        yield store
 
 
 def at(site: Site) -> og.GrainStore:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from omsgrain.sync import (
     write_bundle,
 )
 from omsgrain.sync.peer import Batch, GrainState, Hello, HoldToggle, Peer
-from support.http_server import Site, site
+from support.http_server import Site
 from support.sync_lines import Bridge, budgets, dialled
 from support.sync_stores import TIME, addresses, belief, memory, together, told
 
@@ -148,12 +148,6 @@ def test_pieces_are_the_whole() -> None:
     assert states.joined(pieces) == {whole.address: whole}
     assert states.cut(GrainState(b"k" * 32), 0) == (GrainState(b"k" * 32), 0)
     assert states.cut(whole, 1 << 31)[1] == 0
-
-
-@pytest.fixture
-def hub(tmp_path: Path) -> Iterator[Site]:
-    with site(tmp_path / "hub.omsg") as found:
-        yield found
 
 
 @pytest.mark.parametrize("full", [False, True])

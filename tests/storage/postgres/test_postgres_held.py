@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING
@@ -23,18 +22,11 @@ from omsgrain.storage.tables import (
 from support.small_grains import facts, put, retract, split
 
 if TYPE_CHECKING:
-    from support.servers.postgres import Postgres
+    pass
 
 
 def first(rows: list[tuple[bytes, bytes]], most: int) -> list[tuple[bytes, bytes]]:
     return rows[:most]
-
-
-@pytest.fixture
-def store(postgres: Postgres) -> Iterator[PostgresStorage]:
-    store = PostgresStorage(postgres.shared, tenant=postgres.tenant())
-    yield store
-    store.close()
 
 
 def test_a_table_is_read_whole_when_it_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:

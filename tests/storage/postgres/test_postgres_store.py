@@ -44,23 +44,6 @@ def service(postgres: Postgres) -> str:
     return url.replace("postgres@", "service@")
 
 
-@pytest.fixture
-def url(postgres: Postgres) -> str:
-    return postgres.shared
-
-
-@pytest.fixture
-def tenant(postgres: Postgres) -> str:
-    return postgres.tenant()
-
-
-@pytest.fixture
-def store(url: str, tenant: str) -> Iterator[PostgresStorage]:
-    store = PostgresStorage(url, tenant=tenant)
-    yield store
-    store.close()
-
-
 class TestPostgresStore(StoreContract):
     """As a superuser, who may COPY."""
 

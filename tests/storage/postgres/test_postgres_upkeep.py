@@ -42,23 +42,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.services
 
 
-@pytest.fixture
-def url(postgres: Postgres) -> str:
-    return postgres.shared
-
-
-@pytest.fixture
-def tenant(postgres: Postgres) -> str:
-    return postgres.tenant()
-
-
-@pytest.fixture
-def store(url: str, tenant: str) -> Iterator[PostgresStorage]:
-    store = PostgresStorage(url, tenant=tenant)
-    yield store
-    store.close()
-
-
 # --- opening -------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,16 +17,9 @@ from support.shared_commits import shared
 from support.small_grains import ALL, facts, put, seqs
 
 if TYPE_CHECKING:
-    from support.servers.postgres import Postgres
+    pass
 
 pytestmark = pytest.mark.services
-
-
-@pytest.fixture
-def store(postgres: Postgres) -> Iterator[PostgresStorage]:
-    store = PostgresStorage(postgres.shared, tenant=postgres.tenant())
-    yield store
-    store.close()
 
 
 @pytest.mark.parametrize("copies", [True, False])

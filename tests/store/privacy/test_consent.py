@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from omsgrain.store.trust import Required
 from support.invented_people import (
     ANN,
     DAY,
-    EVERYWHERE,
     NOW,
     SHOP,
     Clock,
@@ -51,17 +49,6 @@ fields = ["prior_consent"]
 reason = "A rule of nobody."
 source = "nowhere"
 """
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
-        yield made
 
 
 def based(store: og.GrainStore, what: str, basis: str, **fields: Any) -> str:

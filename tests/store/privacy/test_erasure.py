@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +34,6 @@ from support.erasure_stores import BEN, USER, below, erase, is_gone, is_sealed, 
 from support.invented_people import (
     ANN,
     DAY,
-    EVERYWHERE,
     NAMES,
     NOW,
     SHOP,
@@ -48,17 +46,6 @@ from support.invented_people import (
 from support.signers import ALICE
 
 LOCKED = {"mode": "locked", "authorized": [SHOP]}
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
-        yield made
 
 
 # --- what goes -----------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,20 +14,9 @@ from omsgrain.privacy import load
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy import erasure
 from support.erasure_stores import BEN, USER, below, erase, is_gone
-from support.invented_people import ANN, DAY, EVERYWHERE, NOW, SHOP, Clock, belief, current, opened
+from support.invented_people import ANN, DAY, NOW, SHOP, Clock, belief, current, opened
 
 HELD = {"mode": "hold"}
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
-        yield made
 
 
 # --- what must be kept ---------------------------------------------------------------------------

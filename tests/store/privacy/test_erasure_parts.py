@@ -27,20 +27,8 @@ from omsgrain.storage.tables import (
 from omsgrain.store.context import Settings, context_of, seq_of
 from omsgrain.store.privacy.removal import remove_grains
 from support.erasure_stores import BEN, USER, below, is_gone
-from support.invented_people import EVERYWHERE, Clock, belief, opened
+from support.invented_people import Clock, belief, opened
 from support.store_kinds import POSTGRES, made
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
-        yield made
-
 
 # --- the parts -----------------------------------------------------------------------------------
 
