@@ -144,23 +144,30 @@ impl core::error::Error for Refusal {}
 
 type Result<T> = core::result::Result<T, Refusal>;
 
-impl Observation<'_> {
-    /// Writes the blob, with a payload in MessagePack, and returns it.
-    ///
-    /// # Errors
-    /// The first rule that is broken. `ERR_TOO_LARGE` for more than 512 bytes, or more than the
-    /// buffer; `ERR_UNSUPPORTED` for a letter with more than 30 marks.
-    pub fn write<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
-        self.encoded(Encoding::Msgpack, out)
-    }
+/// The two ways to write a grain, the same for each type.
+macro_rules! writers {
+    () => {
+        /// Writes the blob, with a payload in MessagePack, and returns it.
+        ///
+        /// # Errors
+        /// The first rule that is broken. `ERR_TOO_LARGE` for more than 512 bytes, or more than the
+        /// buffer; `ERR_UNSUPPORTED` for a letter with more than 30 marks.
+        pub fn write<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
+            self.encoded(Encoding::Msgpack, out)
+        }
 
-    /// Writes the blob, with a payload in CBOR, and returns it.
-    ///
-    /// # Errors
-    /// As [`write`](Observation::write).
-    pub fn write_cbor<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
-        self.encoded(Encoding::Cbor, out)
-    }
+        /// Writes the blob, with a payload in CBOR, and returns it.
+        ///
+        /// # Errors
+        /// As [`Observation::write`].
+        pub fn write_cbor<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
+            self.encoded(Encoding::Cbor, out)
+        }
+    };
+}
+
+impl Observation<'_> {
+    writers!();
 
     #[doc(hidden)]
     pub fn encoded<'b>(&self, encoding: Encoding, out: &'b mut [u8]) -> Result<&'b [u8]> {
@@ -172,42 +179,25 @@ impl Observation<'_> {
 }
 
 impl Belief<'_> {
-    /// Writes the blob, with a payload in MessagePack, and returns it.
-    ///
-    /// # Errors
-    /// As [`Observation::write`].
-    pub fn write<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
-        self.encoded(Encoding::Msgpack, out)
-    }
-
-    /// Writes the blob, with a payload in CBOR, and returns it.
-    ///
-    /// # Errors
-    /// As [`Observation::write`].
-    pub fn write_cbor<'b>(&self, out: &'b mut [u8]) -> Result<&'b [u8]> {
-        self.encoded(Encoding::Cbor, out)
-    }
+    writers!();
 
     #[doc(hidden)]
     pub fn encoded<'b>(&self, encoding: Encoding, out: &'b mut [u8]) -> Result<&'b [u8]> {
-        let Belief { subject, relation, object, confidence: sure, namespace, created_at } = *self;
-        confidence(sure)?;
-        required_text(SUBJECT, subject)?;
-        required_text(RELATION, relation)?;
-        required(OBJECT, object)?;
-        required(CONFIDENCE, sure)?;
-        let (observer_id, observer_type) = (None, None);
-        let fields = Observation {
-            observer_id,
-            observer_type,
-            subject,
-            relation,
-            object,
-            confidence: sure,
-            namespace,
-            created_at,
-        };
-        blob(&fields, BELIEF, encoding, out)
+        confidence(self.confidence)?;
+        required_text(SUBJECT, self.subject)?;
+        required_text(RELATION, self.relation)?;
+        required(OBJECT, self.object)?;
+        required(CONFIDENCE, self.confidence)?;
+        blob(&Observation::from(*self), BELIEF, encoding, out)
+    }
+}
+
+/// The same statement without an observer.
+#[doc(hidden)]
+impl<'a> From<Belief<'a>> for Observation<'a> {
+    fn from(belief: Belief<'a>) -> Observation<'a> {
+        let Belief { subject, relation, object, confidence, namespace, created_at } = belief;
+        Observation { subject, relation, object, confidence, namespace, created_at, ..Observation::default() }
     }
 }
 

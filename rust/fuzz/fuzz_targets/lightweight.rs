@@ -58,9 +58,7 @@ impl Given {
         let mut length = usize::MAX;
         let mut field = ptr::null();
         let number = |number: &Option<f64>| number.as_ref().map_or(ptr::null(), ptr::from_ref);
-        let fields = ObservationFields {
-            observer_id: self.text(0),
-            observer_type: self.text(1),
+        let statement = BeliefFields {
             subject: self.text(2),
             relation: self.text(3),
             object: self.text(4),
@@ -70,26 +68,15 @@ impl Given {
             namespace: self.text(6),
             created_at: self.created_at,
         };
-        let ObservationFields {
-            subject,
-            relation,
-            object,
-            value,
-            unit,
-            confidence,
-            namespace,
-            created_at,
-            ..
-        } = fields;
-        let belief =
-            BeliefFields { subject, relation, object, value, unit, confidence, namespace, created_at };
+        let (observer_id, observer_type) = (self.text(0), self.text(1));
+        let observation = ObservationFields { observer_id, observer_type, statement };
         let (data, encoding) = (out.as_mut_ptr(), i32::from(self.cbor));
         // SAFETY: all pointers are those of the boxes and variables above.
         let code = unsafe {
             if self.is_belief {
-                omsgrain_write_belief(&belief, encoding, data, out.len(), &mut length, &mut field)
+                omsgrain_write_belief(&statement, encoding, data, out.len(), &mut length, &mut field)
             } else {
-                omsgrain_write_observation(&fields, encoding, data, out.len(), &mut length, &mut field)
+                omsgrain_write_observation(&observation, encoding, data, out.len(), &mut length, &mut field)
             }
         };
         // SAFETY: the code is one of the library's, so its name is a static text.

@@ -23,21 +23,14 @@ pub struct Text {
     pub length: usize,
 }
 
-/// `struct omsgrain_observation`.
+/// `struct omsgrain_observation`: its observer, then the fields of a belief.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 #[allow(missing_docs)]
 pub struct ObservationFields {
     pub observer_id: Text,
     pub observer_type: Text,
-    pub subject: Text,
-    pub relation: Text,
-    pub object: Text,
-    pub value: *const f64,
-    pub unit: Text,
-    pub confidence: *const f64,
-    pub namespace: Text,
-    pub created_at: i64,
+    pub statement: BeliefFields,
 }
 
 /// `struct omsgrain_belief`.
@@ -187,6 +180,22 @@ unsafe fn object<'a>(
     }
 }
 
+/// # Safety
+/// As [`object`].
+unsafe fn belief<'a>(given: BeliefFields, out: &Output) -> Result<Belief<'a>, Refused> {
+    // SAFETY: the caller's promise, for each pointer.
+    unsafe {
+        Ok(Belief {
+            subject: text(given.subject, c"subject", out)?,
+            relation: text(given.relation, c"relation", out)?,
+            object: object(given.object, given.value, given.unit, out)?,
+            confidence: optional(given.confidence),
+            namespace: text(given.namespace, c"namespace", out)?,
+            created_at: given.created_at,
+        })
+    }
+}
+
 fn encoding(number: c_int) -> Result<Encoding, Refused> {
     match number {
         0 => Ok(Encoding::Msgpack),
@@ -215,10 +224,34 @@ unsafe fn tell(result: Result<usize, Refused>, length: *mut usize, field: *mut *
     if length.is_null() && code == 0 { number(Code::Schema) } else { code }
 }
 
-/// See omsgrain.h.
+/// Writes a grain of the fields that C gives, and tells C the result.
 ///
 /// # Safety
 /// Pointers that are not null point to what the header says, and `out` to `room` bytes.
+unsafe fn write_grain<Fields: Copy>(
+    given: *const Fields,
+    encoding: c_int,
+    (out, room): (*mut u8, usize),
+    length: *mut usize,
+    field: *mut *const c_char,
+    encode: unsafe fn(Fields, Encoding, Output) -> Result<usize, Refused>,
+) -> c_int {
+    let result = self::encoding(encoding).and_then(|encoding| {
+        let out = Output::new(out, room)?;
+        if given.is_null() {
+            return Err((Code::Schema, None));
+        }
+        // SAFETY: not null, and the rest is the caller's promise; it need not be aligned.
+        unsafe { encode(given.read_unaligned(), encoding, out) }
+    });
+    // SAFETY: the caller's promise.
+    unsafe { tell(result, length, field) }
+}
+
+/// See omsgrain.h.
+///
+/// # Safety
+/// As [`write_grain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn omsgrain_write_observation(
     observation: *const ObservationFields,
@@ -229,36 +262,22 @@ pub unsafe extern "C" fn omsgrain_write_observation(
     field: *mut *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe { write_observation(observation, encoding, out, room) };
-    // SAFETY: the caller's promise.
-    unsafe { tell(result, length, field) }
+    unsafe { write_grain(observation, encoding, (out, room), length, field, encode_observation) }
 }
 
 /// # Safety
-/// As [`omsgrain_write_observation`].
-unsafe fn write_observation(
-    given: *const ObservationFields,
-    encoding: c_int,
-    out: *mut u8,
-    room: usize,
+/// As [`write_grain`].
+unsafe fn encode_observation(
+    given: ObservationFields,
+    encoding: Encoding,
+    out: Output,
 ) -> Result<usize, Refused> {
-    let (encoding, out) = (self::encoding(encoding)?, Output::new(out, room)?);
-    if given.is_null() {
-        return Err((Code::Schema, None));
-    }
-    // SAFETY: not null, and the rest is the caller's promise; it need not be aligned.
-    let given = unsafe { given.read_unaligned() };
     // SAFETY: the caller's promise, for each pointer.
     let observation = unsafe {
         Observation {
             observer_id: text(given.observer_id, c"observer_id", &out)?,
             observer_type: text(given.observer_type, c"observer_type", &out)?,
-            subject: text(given.subject, c"subject", &out)?,
-            relation: text(given.relation, c"relation", &out)?,
-            object: object(given.object, given.value, given.unit, &out)?,
-            confidence: optional(given.confidence),
-            namespace: text(given.namespace, c"namespace", &out)?,
-            created_at: given.created_at,
+            ..Observation::from(belief(given.statement, &out)?)
         }
     };
     // SAFETY: the caller's promise; no text overlaps the buffer.
@@ -269,7 +288,7 @@ unsafe fn write_observation(
 /// See omsgrain.h.
 ///
 /// # Safety
-/// As [`omsgrain_write_observation`].
+/// As [`write_grain`].
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn omsgrain_write_belief(
     belief: *const BeliefFields,
@@ -280,38 +299,14 @@ pub unsafe extern "C" fn omsgrain_write_belief(
     field: *mut *const c_char,
 ) -> c_int {
     // SAFETY: the caller's promise.
-    let result = unsafe { write_belief(belief, encoding, out, room) };
-    // SAFETY: the caller's promise.
-    unsafe { tell(result, length, field) }
+    unsafe { write_grain(belief, encoding, (out, room), length, field, encode_belief) }
 }
 
 /// # Safety
-/// As [`omsgrain_write_observation`].
-unsafe fn write_belief(
-    given: *const BeliefFields,
-    encoding: c_int,
-    out: *mut u8,
-    room: usize,
-) -> Result<usize, Refused> {
-    let (encoding, out) = (self::encoding(encoding)?, Output::new(out, room)?);
-    if given.is_null() {
-        return Err((Code::Schema, None));
-    }
-    // SAFETY: not null, and the rest is the caller's promise; it need not be aligned.
-    let given = unsafe { given.read_unaligned() };
-    // SAFETY: the caller's promise, for each pointer.
-    let belief = unsafe {
-        Belief {
-            subject: text(given.subject, c"subject", &out)?,
-            relation: text(given.relation, c"relation", &out)?,
-            object: object(given.object, given.value, given.unit, &out)?,
-            confidence: optional(given.confidence),
-            namespace: text(given.namespace, c"namespace", &out)?,
-            created_at: given.created_at,
-        }
-    };
+/// As [`write_grain`].
+unsafe fn encode_belief(given: BeliefFields, encoding: Encoding, out: Output) -> Result<usize, Refused> {
     // SAFETY: the caller's promise; no text overlaps the buffer.
-    let out = unsafe { out.bytes() };
+    let (belief, out) = unsafe { (belief(given, &out)?, out.bytes()) };
     belief.encoded(encoding, out).map(<[u8]>::len).map_err(for_c)
 }
 
