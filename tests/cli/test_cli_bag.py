@@ -42,7 +42,10 @@ def test_a_mapping_and_a_directory(shell: Shell, tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "metadata.yaml").write_text("")
     bag.rename(folder / "rosbag2_0.mcap")
-    assert shell.json("ingest", target, folder, *more)["duplicates"] == 20
+    got = shell.json("ingest", target, folder, *more)
+    assert got["duplicates"] == 20
+    assert [one["where"] for one in got["bag"]["differences"]] == ["metadata.yaml"]
+    assert shell("ingest", target, folder, *more) == 0 and b"Warning: metadata.yaml" in shell.err
     with og.open(target, readonly=True) as grains:
         assert {grain["subject"] for grain in grains} == {"robot-7"}
         assert next(iter(grains))["object"] == {"v": 24.0}

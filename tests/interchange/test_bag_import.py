@@ -356,6 +356,84 @@ def test_directories_of_rosbag2(
     assert stored(store, path, BagSelection(topics=("/level",), sample=2))[1:3] == (0, 3)
 
 
+def told(report: BagReport) -> dict[str, tuple[Any, Any]]:
+    return {one.what: (one.stated, one.read) for one in report.differences}
+
+
+@pytest.mark.parametrize("plugin", StoragePlugin)
+def test_a_manifest_is_compared_with_the_files(
+    store: Any, tmp_path: Path, plugin: StoragePlugin
+) -> None:
+    path = bag_of(tmp_path / "bag", plugin)
+    assert stored(store, path)[0].differences == []
+    assert stored(store, path, BagSelection(topics=("/level",), sample=2))[0].differences == []
+    manifest = path / "metadata.yaml"
+    text = manifest.read_text()
+    (file,) = (one.name for one in path.iterdir() if one.suffix in (".db3", ".mcap"))
+    manifest.write_text(
+        text.replace("count: 10", "count: 12").replace("count: 5", "count: 6", 1)
+        .replace(f"- {file}", f"- bag/{file}\n  - lost.db3").replace(str(START), str(START - 1))
+    )  # fmt: skip
+    report, new, known, errors = stored(store, path)
+    assert (new, known, errors) == (0, 10, [])
+    assert told(report) == {
+        "messages": (12, 10),
+        "messages of /chatter": (6, 5),
+        "file lost.db3": (1, 0),
+        f"messages of {file}": (12, 10),
+        "time of the first message": (START - 1, START),
+        "time of the last message": (START + 4 * MS - 1, START + 4 * MS),
+    }
+    assert {one.where for one in report.differences} == {"metadata.yaml"}
+    extra = path / f"bag_7{Path(file).suffix}"
+    extra.write_bytes((path / file).read_bytes())
+    assert told(stored(store, path)[0])[f"file {extra.name}"] == (0, 1)
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "a: 1", "rosbag2_bagfile_information: {}"])
+def test_a_broken_manifest_is_told(store: Any, tmp_path: Path, text: str) -> None:
+    path = bag_of(tmp_path / "bag", StoragePlugin.MCAP)
+    (path / "metadata.yaml").write_text(text)
+    report, new, _, errors = stored(store, path)
+    assert (new, errors) == (10, [])
+    assert [(one.where, one.stated) for one in report.differences] == [("metadata.yaml", None)]
+
+
+def test_a_cut_bag_differs_from_its_manifest(store: Any, tmp_path: Path) -> None:
+    path = bag_of(tmp_path / "bag", StoragePlugin.MCAP)
+    (file,) = path.glob("*.mcap")
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 4])
+    report, new, _, (error,) = stored(store, path, errors="collect")
+    assert error.code == "ERR_FORMAT"
+    assert told(report)["messages"] == (10, new)
+
+
+def test_statistics_of_mcap_are_compared(store: Any, tmp_path: Path) -> None:
+    path = write_mcap(tmp_path / "drive.mcap")
+    assert stored(store, path)[0].differences == []
+    with (path := tmp_path / "other.mcap").open("wb") as file:
+        writer = Writer(file)
+        writer.start("", "a recorder")
+        channel = writer.register_channel("/a", "json", 0)
+        writer.add_message(channel, START, b"{}", START, 0)
+        inside: Any = writer
+        statistics = next(v for v in vars(inside).values() if type(v).__name__ == "Statistics")
+        statistics.message_count += 2
+        statistics.channel_message_counts = {channel: 2, 9: 1}
+        statistics.attachment_count = 1
+        statistics.message_end_time = START + 5
+        writer.finish()  # type: ignore[no-untyped-call]
+    report, new, _, errors = stored(store, path)
+    assert (new, errors) == (1, [])
+    assert told(report) == {
+        "messages": (3, 1),
+        "messages of /a": (2, 1),
+        "messages of channel 9": (1, 0),
+        "attachments": (1, 0),
+        "time of the last message": (START + 5, START),
+    }
+
+
 def test_compressed_messages_of_rosbag2(store: Any, tmp_path: Path) -> None:
     path = bag_of(tmp_path / "bag", StoragePlugin.SQLITE3)
     (file,) = path.glob("*.db3")

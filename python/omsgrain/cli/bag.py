@@ -12,7 +12,7 @@ from omsgrain.cli import output
 from omsgrain.cli.command import options, size_option
 
 if TYPE_CHECKING:
-    from omsgrain.interchange.bag import BagReport, BagSelection, TopicReport
+    from omsgrain.interchange.bag import BagDifference, BagReport, BagSelection, TopicReport
 
 NAMES: Final = ("topics", "every", "sample", "inline")
 """The options for recordings only."""
@@ -71,6 +71,18 @@ def print_report(report: BagReport) -> None:
         if names:
             shown = ", ".join(names[: output.SHOWN]) + (" …" if len(names) > output.SHOWN else "")
             click.echo(output.safe(f"not stored: {output.plural(len(names), what)}: {shown}"))
+    for found in report.differences[: output.SHOWN]:
+        click.echo(output.safe(f"Warning: {_difference(found)}"), err=True)
+    more = len(report.differences) - output.SHOWN
+    if more > 0:
+        click.echo(f"… and {more} more differences", err=True)
+
+
+def _difference(found: BagDifference) -> str:
+    if found.stated is None:
+        return f"{found.where} was not compared with what was read: {found.read}"
+    read = "nothing" if found.read is None else found.read
+    return f"{found.where}: {found.what}: {found.stated} stated, {read} read"
 
 
 def _line(one: TopicReport) -> str:

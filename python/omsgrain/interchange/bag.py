@@ -115,6 +115,23 @@ class TopicReport:
     nulls: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class BagDifference:
+    """Something that a recording says of itself, and that was read otherwise.
+
+    Attributes:
+        where: the file that says it.
+        what: such as "messages of /imu".
+        stated: the number in the file; None: it says nothing, or cannot be read.
+        read: the number that was read, or why nothing could be compared.
+    """
+
+    where: str
+    what: str
+    stated: int | None
+    read: int | str | None
+
+
 @dataclass(slots=True)
 class BagReport:
     """The outcome of the entries of a recording.
@@ -123,18 +140,25 @@ class BagReport:
         topics: of each file's channels, by topic and type.
         attachments: names of files inside the recording; they are not stored.
         metadata: names of the records about it; they are not stored.
+        differences: what the recording's manifest or statistics say otherwise than it was read.
     """
 
     topics: dict[tuple[str, str], TopicReport] = field(default_factory=dict)
     attachments: list[str] = field(default_factory=list)
     metadata: list[str] = field(default_factory=list)
+    differences: list[BagDifference] = field(default_factory=list)
 
     __repr__ = counted
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report for JSON."""
         topics = [asdict(one) for one in self.topics.values()]
-        return {"topics": topics, "attachments": self.attachments, "metadata": self.metadata}
+        return {
+            "topics": topics,
+            "attachments": self.attachments,
+            "metadata": self.metadata,
+            "differences": [asdict(one) for one in self.differences],
+        }
 
 
 def topic_report(report: BagReport, channel: BagChannel) -> TopicReport:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -14,9 +15,16 @@ import omsgrain as og
 from omsgrain.container.layout import os_errors
 from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats.bag import rosbag2
-from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage
-from omsgrain.formats.bag.mcap import McapReader, is_mcap
+from omsgrain.formats.bag.base import (
+    BagAttachment,
+    BagChannel,
+    BagCounts,
+    BagMessage,
+    BagMetadata,
+)
+from omsgrain.formats.bag.mcap import BagEntry, McapReader, is_mcap
 from omsgrain.interchange.bag import (
+    BagDifference,
     BagReport,
     BagSelection,
     Decoders,
@@ -74,12 +82,27 @@ def import_bag(
     with os_errors("read", Path(path)):
         if not rosbag2.is_bag(path) and Path(path).exists():
             raise FormatError("not a recording", expected="MCAP, or rosbag2")
+        whole = _Counts()
         for file in rosbag2.files_of(Path(path)):
             batch = _Observations(mapping, IngestOptions(errors, options or {}, allow_erased))
+            counts = _Counts()
             with file.open("rb") as stream:
-                for consumed in _batches(file, stream, selection, report, batch):
+                for consumed in _batches(file, stream, selection, report, batch, counts):
                     yield batch.store(store, consumed)
+            whole.add_file(file.name, counts)
+        if Path(path).is_dir():
+            _compare_manifest(Path(path), whole, report)
     _check_topics(selection, report)
+
+
+def _compare_manifest(path: Path, read: _Counts, report: BagReport) -> None:
+    try:
+        stated = rosbag2.stated(path)
+    except (FormatError, UnsupportedError) as error:
+        why = error.message if error.expected is None else f"{error.message}: {error.expected}"
+        report.differences.append(BagDifference(rosbag2.METADATA, "all", None, why))
+    else:
+        report.differences += read.differences(rosbag2.METADATA, stated)
 
 
 def _check_topics(selection: BagSelection, report: BagReport) -> None:
@@ -91,8 +114,69 @@ def _check_topics(selection: BagSelection, report: BagReport) -> None:
             raise SchemaError(f"the bag has no topic {asked!r}", expected=expected)
 
 
+@dataclass(slots=True)
+class _Counts:
+    """Counts of the entries that were read."""
+
+    messages: Counter[str] = field(default_factory=Counter)
+    first: int | None = None
+    last: int | None = None
+    attachments: int = 0
+    metadata: int = 0
+    files: dict[str, int] = field(default_factory=dict)
+
+    def add(self, entry: BagEntry) -> None:
+        if isinstance(entry, BagMessage):
+            self.messages[entry.channel.topic] += 1
+            self._add_times(entry.log_time, entry.log_time)
+        elif isinstance(entry, BagAttachment):
+            self.attachments += 1
+        elif isinstance(entry, BagMetadata):
+            self.metadata += 1
+
+    def add_file(self, name: str, counts: _Counts) -> None:
+        self.files[name] = counts.messages.total()
+        self.messages += counts.messages
+        if counts.first is not None and counts.last is not None:
+            self._add_times(counts.first, counts.last)
+
+    def _add_times(self, first: int, last: int) -> None:
+        self.first = first if self.first is None else min(first, self.first)
+        self.last = last if self.last is None else max(last, self.last)
+
+    def differences(self, where: str, stated: BagCounts) -> Iterator[BagDifference]:
+        """Yield what a recording states otherwise than it was read; None is not stated."""
+        pairs: list[tuple[str, int | None, int | None]] = [
+            ("messages", stated.total, self.messages.total()),
+            ("attachments", stated.attachments, self.attachments),
+            ("metadata records", stated.metadata, self.metadata),
+            ("time of the first message", stated.first, self.first),
+            ("time of the last message", stated.last, self.last),
+        ]
+        if stated.messages is not None:
+            topics = sorted(stated.messages.keys() | self.messages)
+            pairs += [
+                (f"messages of {topic}", stated.messages.get(topic, 0), self.messages[topic])
+                for topic in topics
+            ]
+        files = self.files if stated.files is None else stated.files
+        for name in sorted(files.keys() | self.files):
+            if name in files and name in self.files:
+                pairs.append((f"messages of {name}", files[name], self.files[name]))
+            else:
+                pairs.append((f"file {name}", int(name in files), int(name in self.files)))
+        for what, one, other in pairs:
+            if one is not None and one != other:
+                yield BagDifference(where, what, one, other)
+
+
 def _batches(
-    file: Path, stream: BinaryIO, selection: BagSelection, report: BagReport, batch: _Observations
+    file: Path,
+    stream: BinaryIO,
+    selection: BagSelection,
+    report: BagReport,
+    batch: _Observations,
+    counts: _Counts,
 ) -> Iterator[int]:
     """Fill the batch from a file; yield the bytes that were read whenever it is to be stored."""
     digest, at = _sha256(stream), 0
@@ -101,6 +185,7 @@ def _batches(
     decoders = Decoders()
     try:
         for entry in entries:
+            counts.add(entry)
             if isinstance(entry, BagChannel):
                 channels[entry.number] = ObservedChannel(
                     entry, topic_report(report, entry), selection, digest, decoders
@@ -118,6 +203,9 @@ def _batches(
         if batch.how.errors == "raise":
             raise
         batch.rejected.append(error)
+    if isinstance(entries, McapReader) and entries.stated is not None:
+        where = f"statistics of {file.name}"
+        report.differences += counts.differences(where, entries.stated)
     yield stream.seek(0, os.SEEK_END) - at
 
 

@@ -87,6 +87,29 @@ class BagMetadata:
     values: dict[str, str]
 
 
+@dataclass(slots=True)
+class BagCounts:
+    """Counts and times that a recording states about itself; None is not stated.
+
+    Attributes:
+        messages: how many, by topic.
+        total: all of them.
+        first: the earliest time of a message, nanoseconds since 1970.
+        last: the latest.
+        attachments: how many.
+        metadata: how many records about the recording.
+        files: the messages of each file of a directory.
+    """
+
+    messages: dict[str, int] | None = None
+    total: int | None = None
+    first: int | None = None
+    last: int | None = None
+    attachments: int | None = None
+    metadata: int | None = None
+    files: dict[str, int | None] | None = None
+
+
 def library(extra: str, module: str, what: str) -> Any:
     """Import a module of an extra.
 

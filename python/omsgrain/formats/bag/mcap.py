@@ -20,6 +20,7 @@ from omsgrain.formats.bag.base import (
     LIMITS,
     BagAttachment,
     BagChannel,
+    BagCounts,
     BagLimits,
     BagMessage,
     BagMetadata,
@@ -36,6 +37,7 @@ _CODECS: Final = {"zstd": 1, "lz4": 2}  # as the core numbers them
 _PIECE: Final = 1 << 20
 _FOOTER: Final = 8 + 8 + 4  # bytes
 _ATTACHMENT: Final = 64 << 10  # bytes of an attachment's names
+_STATISTICS: Final = 1 << 20  # bytes; of all 65,536 channels it has fewer
 
 
 def is_mcap(path: str | os.PathLike[str]) -> bool:
@@ -57,6 +59,7 @@ class McapReader:
     Attributes:
         profile: the conventions that the file follows, such as "ros2"; known after the first
             entry.
+        stated: what the file says that it has; known after the last entry.
     """
 
     def __init__(self, stream: BinaryIO, limits: BagLimits = LIMITS) -> None:
@@ -71,6 +74,7 @@ class McapReader:
         self._schema_bytes = 0
         self._channels: dict[int, BagChannel] = {}
         self.profile = ""
+        self.stated: BagCounts | None = None
         stream.seek(0)
 
     def __iter__(self) -> Iterator[BagEntry]:
@@ -287,6 +291,38 @@ class McapReader:
                 left -= len(piece)
             if crc != footer.summary_crc:
                 raise FormatError("the checksum of the summary is wrong", offset=start, rule="crc")
+        if footer.summary_start:
+            self._summary(start, last)
+
+    def _summary(self, at: int, end: int) -> None:
+        """Look for the record of statistics; others repeat what the data have."""
+        while at < end:
+            self._stream.seek(at)
+            code, length = _HEAD.unpack(self._read(_HEAD.size))
+            following = at + _HEAD.size + length
+            if following > end:
+                raise FormatError("a record is longer than the summary", offset=at)
+            if code == self._opcodes.STATISTICS:
+                if length > _STATISTICS:
+                    raise FormatError("the record is too large", offset=at, found=str(length))
+                self.stated = self._counts(self._record("Statistics", self._read(length), at))
+            at = following
+
+    def _counts(self, found: Any) -> BagCounts:
+        messages: dict[str, int] = {}
+        for number, count in found.channel_message_counts.items():
+            channel = self._channels.get(number)
+            topic = f"channel {number}" if channel is None else channel.topic
+            messages[topic] = messages.get(topic, 0) + count
+        known = found.message_count > 0
+        return BagCounts(
+            messages or None,  # an empty map says nothing
+            found.message_count,
+            found.message_start_time if known else None,
+            found.message_end_time if known else None,
+            found.attachment_count,
+            found.metadata_count,
+        )
 
 
 class _ExactBytes(BytesIO):

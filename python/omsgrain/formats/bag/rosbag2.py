@@ -9,12 +9,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
-from omsgrain.formats.bag.base import LIMITS, BagChannel, BagLimits, BagMessage, library
+from omsgrain.formats.bag.base import (
+    LIMITS,
+    BagChannel,
+    BagCounts,
+    BagLimits,
+    BagMessage,
+    library,
+)
 from omsgrain.formats.bag.mcap import is_mcap
 
 if TYPE_CHECKING:
@@ -33,6 +40,11 @@ _COLUMNS: Final = {
     "message_definitions": {"topic_type", "encoding", "encoded_message_definition"},
 }
 _CODEC: Final = 1  # zstd, as the core numbers it
+_MANIFEST: Final = 16 << 20  # bytes
+_DEPTH: Final = 32
+_VALUES: Final = 1_000_000
+
+Kind = TypeVar("Kind")
 
 
 def is_bag(path: str | os.PathLike[str]) -> bool:
@@ -72,6 +84,53 @@ def files_of(path: Path) -> list[Path]:
 def _place(path: Path) -> tuple[int, str]:
     number = _LAST.search(path.stem)
     return int(number[1]) if number else 0, path.name
+
+
+def stated(path: Path) -> BagCounts:
+    """Return what the manifest of a directory says that it has.
+
+    Raises:
+        FormatError: the manifest is broken.
+        UnsupportedError: the extra ``formats`` is not installed.
+    """
+    from omsgrain.formats import yaml
+
+    with (path / METADATA).open("rb") as file:
+        data = file.read(_MANIFEST + 1)
+    document = yaml.read(data, most=_MANIFEST, depth=_DEPTH, values=_VALUES)
+    try:
+        return _counts(document["rosbag2_bagfile_information"])
+    except (KeyError, TypeError, AttributeError):
+        raise FormatError("not a manifest of rosbag2") from None
+
+
+def _counts(told: dict[str, Any]) -> BagCounts:
+    """Return what a manifest says. Old ones do not list the messages of each file."""
+    messages: dict[str, int] = {}
+    for one in told["topics_with_message_count"]:
+        topic = _typed(one["topic_metadata"]["name"], str)
+        messages[topic] = messages.get(topic, 0) + _typed(one["message_count"], int)
+    total = _typed(told["message_count"], int)
+    files = {_file_name(one): None for one in told["relative_file_paths"]}
+    counts = {
+        _file_name(one["path"]): _typed(one["message_count"], int) for one in told.get("files", ())
+    }
+    found = BagCounts(messages, total, files=files | counts)
+    if total:
+        found.first = _typed(told["starting_time"]["nanoseconds_since_epoch"], int)
+        found.last = found.first + _typed(told["duration"]["nanoseconds"], int)
+    return found
+
+
+def _typed(value: Any, kind: type[Kind]) -> Kind:
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _file_name(path: Any) -> str:
+    """Return the name of a file; before Foxy its path began with that of the directory."""
+    return str(_typed(path, str)).rpartition("/")[2]
 
 
 def messages(path: Path, limits: BagLimits = LIMITS) -> Iterator[BagChannel | BagMessage]:
