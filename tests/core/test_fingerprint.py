@@ -141,7 +141,7 @@ kept = pytest.fixture(params=FORMS)(kept_in)
 
 
 def groups(reader: Reader, which: Which = "current", most: int = 9) -> list[tuple[str, ...]]:
-    found = list(duplicates(reader, which, most))
+    found = list(duplicates(reader, which, most=most))
     assert [same.fingerprint for same in found] == sorted(same.fingerprint for same in found)
     assert all(same.count >= len(same.addresses) for same in found)
     return sorted(same.addresses for same in found)

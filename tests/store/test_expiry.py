@@ -145,6 +145,48 @@ def test_what_reads_by_address_shows_it_until_it_is_removed(
     assert (store.exists(new), len(store)) == (False, 1)
 
 
+def test_graphs_lack_grains_whose_end_has_come(store: og.GrainStore, clock: Clock) -> None:
+    def goal(n: int, **fields: Any) -> str:
+        text = f"goal {n}"
+        return store.put(
+            {"type": "goal", "subject": "door", "description": text, "goal_state": "suspended",
+             "created_at": TIME + n, "user_id": "ada", **fields}
+        )  # fmt: skip
+
+    source = store.put(note(1))
+    middle = store.put(note(2, derived_from=[source]))
+    leaf = store.put(note(3, derived_from=[middle]))
+    needed = goal(4)
+    wanted = goal(5, depends_on=[needed])
+    same = [store.put(note(6, created_at=TIME + n)) for n in (6, 7, 8)]
+    goals = store.graph.goals(wanted)
+    assert [len(one.heads) for one in goals.goals] == [1, 1]
+    clock.now += 10
+    store.privacy.expire([middle, needed, same[0], same[1]], clock.now)
+    assert [node.address for node in store.graph.provenance(middle).nodes] == [middle, source]
+    for removed in (False, True):  # both answer alike
+        if removed:
+            assert store.privacy.run_due().expired == 4
+        graph = store.graph.provenance(leaf)
+        assert [node.address for node in graph.nodes] == [leaf, middle]
+        assert (graph.missing, graph.complete) == ((middle,), True)
+        graph = store.graph.descendants(source)
+        assert ([node.address for node in graph.nodes], graph.links) == ([source], ())
+        goals = store.graph.goals(wanted)
+        assert [(one.address, len(one.heads)) for one in goals.goals] == [(wanted, 1), (needed, 0)]
+        assert goals.waits_for == (needed,)
+        for which in ("current", "all"):
+            assert list(store.graph.duplicates(which=which)) == []
+
+
+def test_duplicates_count_those_that_live(store: og.GrainStore, clock: Clock) -> None:
+    same = [store.put(note(1, created_at=TIME + n, user_id=None)) for n in range(4)]
+    store.privacy.expire(same[:2], TIME + 10)
+    clock.now += 10
+    (group,) = store.graph.duplicates()
+    assert (group.count, group.addresses) == (2, tuple(same[2:]))
+
+
 def test_a_thread_lacks_messages_whose_end_has_come(store: og.GrainStore, clock: Clock) -> None:
     for n in (1, 2):
         message = {"type": "event", "role": "user", "content": f"message {n}", "session_id": "s"}

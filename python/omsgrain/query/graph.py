@@ -19,6 +19,7 @@ from omsgrain import _core
 from omsgrain.errors import IntegrityError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.header import Header, read_header
+from omsgrain.query.walk import Ended
 from omsgrain.storage.base import KeyedReader, Reader, Which
 
 LINKS = {
@@ -40,9 +41,9 @@ def seq_of(reader: Reader, address: str) -> int:
     return seq
 
 
-def grain_at(reader: Reader, address: str) -> Grain | None:
+def grain_at(reader: Reader, address: str, over: Ended | None = None) -> Grain | None:
     seq = reader.find([bytes.fromhex(address)])[0]
-    return None if seq is None else numbered(reader, seq)
+    return None if seq is None else numbered(reader, seq, over)
 
 
 def found_at(reader: Reader, address: str) -> Grain:
@@ -52,7 +53,10 @@ def found_at(reader: Reader, address: str) -> Grain:
     return grain
 
 
-def numbered(reader: Reader, seq: int) -> Grain | None:
+def numbered(reader: Reader, seq: int, over: Ended | None = None) -> Grain | None:
+    """Return the grain with a number; None if it is missing, or its life is over."""
+    if over is not None and over(seq):
+        return None
     grain = reader.grain(seq)
     if grain is not None and reader.find([bytes.fromhex(grain.address)])[0] != seq:
         raise IntegrityError("the stored bytes are damaged", found=grain.address)
@@ -71,7 +75,7 @@ def is_address(value: object) -> TypeGuard[str]:
 
 
 def naming(
-    reader: Reader, address: str, field: str, which: Which = "all"
+    reader: Reader, address: str, field: str, over: Ended | None = None
 ) -> Iterator[tuple[int, Grain]]:
     """Walk the grains that name an address in a field, the oldest first, with their numbers.
 
@@ -84,9 +88,9 @@ def naming(
         raise SchemaError("not followed backwards", field="/field", expected=", ".join(LINKS))
     met: set[int] = set()
     for name in names_of(reader, address):
-        for place in reader.places(_core.term(kind, name), None, False, which):
+        for place in reader.places(_core.term(kind, name), None, False):
             seq = int.from_bytes(place[12:], "big")
-            grain = None if seq in met else numbered(reader, seq)
+            grain = None if seq in met else numbered(reader, seq, over)
             if grain is not None and name in named(grain, field):
                 met.add(seq)
                 yield seq, grain
@@ -173,13 +177,25 @@ class Graph:
         return tuple(node.address for node in self.nodes if node.grain is None)
 
 
-def provenance(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIMIT) -> Graph:
+def provenance(
+    reader: Reader,
+    address: str,
+    depth: int = DEPTH,
+    limit: int = LIMIT,
+    over: Ended | None = None,
+) -> Graph:
     """Return what a grain was made from, and what that was made from."""
-    read = partial(grain_at, reader)
+    read = partial(grain_at, reader, over=over)
     return _walk(found_at(reader, address), _sources, read, depth, limit)
 
 
-def descendants(reader: Reader, address: str, depth: int = DEPTH, limit: int = LIMIT) -> Graph:
+def descendants(
+    reader: Reader,
+    address: str,
+    depth: int = DEPTH,
+    limit: int = LIMIT,
+    over: Ended | None = None,
+) -> Graph:
     """Return what was made from a grain, and what was made from that.
 
     Only ``derived_from`` is followed. Arguments and errors are those of `provenance`.
@@ -187,7 +203,7 @@ def descendants(reader: Reader, address: str, depth: int = DEPTH, limit: int = L
     read: dict[str, Grain] = {}
 
     def children(grain: Grain) -> Iterator[tuple[Link, str]]:
-        for _, child in naming(reader, grain.address, "derived_from"):
+        for _, child in naming(reader, grain.address, "derived_from", over):
             read[child.address] = child
             yield Link(child.address, grain.address, "derived_from"), child.address
 
@@ -278,7 +294,9 @@ class Same:
     addresses: tuple[str, ...]
 
 
-def duplicates(reader: Reader, which: Which = "current", most: int = 1_000) -> Iterator[Same]:
+def duplicates(
+    reader: Reader, which: Which = "current", over: Ended | None = None, most: int = 1_000
+) -> Iterator[Same]:
     """Walk the statements that were made more than once, in the order of their fingerprints.
 
     Every fingerprint is looked at, so the walk is as long as the store is large.
@@ -287,10 +305,13 @@ def duplicates(reader: Reader, which: Which = "current", most: int = 1_000) -> I
         if reader.term_count(key, which) < 2:
             continue
         places = reader.places(key, None, False, which)
-        first = list(islice(places, max(most, 2)))
-        count = len(first) + sum(1 for _ in places)
+        seqs = (int.from_bytes(place[12:], "big") for place in places)
+        if over is not None:
+            seqs = (seq for seq in seqs if not over(seq))
+        first = list(islice(seqs, max(most, 2)))
+        count = len(first) + sum(1 for _ in seqs)
         if count > 1:
-            found = (numbered(reader, int.from_bytes(p[12:], "big")) for p in first[:most])
+            found = (numbered(reader, seq) for seq in first[:most])
             addresses = tuple(grain.address for grain in found if grain is not None)
             yield Same(key[1:].hex(), count, addresses)
 

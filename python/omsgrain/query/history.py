@@ -27,6 +27,7 @@ from omsgrain.query.graph import (
     too_many,
 )
 from omsgrain.query.graph import LIMIT as graph_LIMIT
+from omsgrain.query.walk import Ended
 from omsgrain.registry import TYPES
 from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.records import unpack
@@ -48,18 +49,20 @@ def chain(reader: Reader, address: str, limit: int = MOST_VERSIONS) -> list[Grai
     return [grains[seq] for seq in (*order, *circle)]
 
 
-def heads(reader: Reader, address: str, limit: int = MOST_VERSIONS) -> list[Grain]:
+def heads(
+    reader: Reader, address: str, over: Ended | None = None, limit: int = MOST_VERSIONS
+) -> list[Grain]:
     """Return the current versions of a statement by address, whichever version is asked for.
 
     One, as a rule; several where the history has forked; none where the last was retracted,
-    restricted or removed.
+    restricted or removed, or its life is over.
     """
-    return current(reader, members(reader, seq_of(reader, address), limit))
+    return current(reader, members(reader, seq_of(reader, address), limit), over)
 
 
-def current(reader: Reader, seqs: Iterable[int]) -> list[Grain]:
+def current(reader: Reader, seqs: Iterable[int], over: Ended | None) -> list[Grain]:
     """Return those of some numbered grains that are current, by address."""
-    found = [numbered(reader, seq) for seq in seqs if not reader.is_past(seq)]
+    found = [numbered(reader, seq, over) for seq in seqs if not reader.is_past(seq)]
     return sorted((grain for grain in found if grain is not None), key=lambda g: g.address)
 
 
@@ -110,7 +113,11 @@ class Branch:
 
 
 def thread(
-    reader: Reader, session_id: str, which: Which = "current", limit: int = LIMIT
+    reader: Reader,
+    session_id: str,
+    which: Which = "current",
+    over: Ended | None = None,
+    limit: int = LIMIT,
 ) -> list[Grain]:
     """Return the events of a session by the time when they took place.
 
@@ -126,7 +133,7 @@ def thread(
         if not reader.has_term(_EVENT, place):
             continue
         seq = int.from_bytes(place[12:], "big")
-        grain = numbered(reader, seq)
+        grain = numbered(reader, seq, over)
         if grain is not None and grain.get("session_id") == wanted:
             if len(grains) >= limit:
                 raise too_many(limit, "messages")
@@ -189,7 +196,7 @@ class Goal:
         address: the address by which it was first named.
         depth: the fewest links that lead to it from the goal that was asked for.
         heads: its current versions; several where its history has forked, none where it is
-            missing, retracted or removed.
+            missing, retracted or removed, or its life is over.
     """
 
     address: str
@@ -246,7 +253,11 @@ class GoalTree:
 
 
 def goal_tree(
-    reader: Reader, address: str, depth: int = DEPTH, limit: int = graph_LIMIT
+    reader: Reader,
+    address: str,
+    depth: int = DEPTH,
+    limit: int = graph_LIMIT,
+    over: Ended | None = None,
 ) -> GoalTree:
     """Return what a goal depends on and which goals it serves, and so on from there.
 
@@ -255,7 +266,7 @@ def goal_tree(
     start = found_at(reader, address)
     if start.type != "goal":
         raise SchemaError("the grain is no goal", field="/type", expected="goal")
-    found = _Found(reader)
+    found = _Found(reader, over)
     level = [found.goal(start.address, 0)]
     links: list[GoalLink] = []
     complete = True
@@ -282,9 +293,10 @@ def _names(goal: Goal) -> list[tuple[str, str]]:
 class _Found:
     """The goals met on a walk; the versions of one are read once, by whichever it is named."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, over: Ended | None) -> None:
         self.goals: dict[str, Goal] = {}
         self._reader = reader
+        self._over = over
         self._by_seq: dict[int, Goal] = {}
 
     def goal(self, address: str, depth: int) -> Goal:
@@ -292,7 +304,7 @@ class _Found:
         goal = self.goals.get(address) if seq is None else self._by_seq.get(seq)
         if goal is None:
             versions = () if seq is None else members(self._reader, seq)
-            goal = Goal(address, depth, tuple(current(self._reader, versions)))
+            goal = Goal(address, depth, tuple(current(self._reader, versions, self._over)))
             self.goals[address] = goal
             self._by_seq.update(dict.fromkeys(versions, goal))
         return goal

@@ -17,7 +17,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
@@ -73,6 +73,18 @@ def living(reader: Reader, asked: Conditions, clock: Callable[[], int] | None) -
     if due is None or clock is None or not is_over(due, now := clock()):
         return asked
     return asked._replace(alive_at=now)
+
+
+Ended: TypeAlias = Callable[[int], bool]
+"""Tells of a sequence number whether the end of its grain's life has come."""
+
+
+def ended(reader: Reader, clock: Callable[[], int]) -> Ended | None:
+    """Return what tells of a grain that its life is over; None if no grain's is."""
+    due, now = reader.first_due(), clock()
+    if not is_over(due, now):
+        return None
+    return lambda seq: is_over(unpack(reader.row(STATES, SEQUENCE.pack(seq))).expires_at, now)
 
 
 def tests_hold(grain: Grain, asked: Conditions) -> bool:

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import RangeError
 from omsgrain.query import times
+from omsgrain.query.walk import ended
 from omsgrain.storage import erasure_queue
-from omsgrain.storage.base import Reader, Writer
+from omsgrain.storage.base import Writer
 from omsgrain.storage.records import pack, unpack
 from omsgrain.storage.tables import SEQUENCE, STATES
 from omsgrain.store.context import Context, seq_of, stored_digest
@@ -50,29 +51,10 @@ def set_end_of(writer: Writer, digests: Sequence[bytes], at: int | None) -> None
 
 def renew(context: Context, writer: Writer, digests: Sequence[bytes]) -> None:
     """Lift the end of life of grains that are stored again after it came."""
-    now, due = context.settings.clock(), writer.first_due()
-    if due is None or due > now:
-        return
-    for seq in writer.find(digests):
-        if seq is not None and is_over(writer, seq, now):
-            set_end(writer, [seq], None)
-
-
-def is_over(reader: Reader, seq: int, now: int) -> bool:
-    """Tell whether a grain's end of life has come, and nothing has removed the grain yet."""
-    end = unpack(reader.row(STATES, SEQUENCE.pack(seq))).expires_at
-    return end is not None and end <= now
-
-
-def expired(reader: Reader, addresses: Iterable[str], clock: Callable[[], int]) -> list[str]:
-    """Return those addresses whose grains have come to the end of their lives."""
-    due, now = reader.first_due(), clock()
-    if due is None or due > now:
-        return []
-    asked = list(addresses)
-    seqs = reader.find([bytes.fromhex(address) for address in asked])
-    pairs = zip(asked, seqs, strict=True)
-    return [address for address, seq in pairs if seq is not None and is_over(reader, seq, now)]
+    if (over := ended(writer, context.settings.clock)) is not None:
+        for seq in writer.find(digests):
+            if seq is not None and over(seq):
+                set_end(writer, [seq], None)
 
 
 def expire(context: Context, addresses: Iterable[str], at: Expiry | None) -> None:

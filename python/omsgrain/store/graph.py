@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from omsgrain.errors import SchemaError
 from omsgrain.grain import Grain
 from omsgrain.query import graph, history
+from omsgrain.query.walk import Ended, ended
 from omsgrain.store.context import StorePart
-from omsgrain.store.expiry import expired
 
 if TYPE_CHECKING:
     from omsgrain.query.graph import Graph, Same
@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 
 class GrainGraph(StorePart):
-    """``store.graph``: versions, sources, threads, goals and duplicates of grains."""
+    """``store.graph``: versions, sources, threads, goals and duplicates of grains.
+
+    Grains whose end of life has come are missing, as they are after ``store.privacy.run_due``;
+    only the grain whose address you give is shown.
+    """
 
     __slots__ = ()
 
@@ -34,7 +38,7 @@ class GrainGraph(StorePart):
             RangeError: there are too many versions.
         """
         with self._context.storage.read() as reader:
-            return self._living(reader, history.heads(reader, address))
+            return history.heads(reader, address, self._ended(reader))
 
     def provenance(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
         """Return the grains that a grain was derived from, directly and indirectly.
@@ -48,7 +52,7 @@ class GrainGraph(StorePart):
             NotFoundError: the grain is not in the store.
         """
         with self._context.storage.read() as reader:
-            return graph.provenance(reader, address, depth, limit)
+            return graph.provenance(reader, address, depth, limit, self._ended(reader))
 
     def descendants(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
         """Return the grains derived from a grain, directly and indirectly. Arguments as above.
@@ -62,7 +66,7 @@ class GrainGraph(StorePart):
             NotFoundError: the grain is not in the store.
         """
         with self._context.storage.read() as reader:
-            return graph.descendants(reader, address, depth, limit)
+            return graph.descendants(reader, address, depth, limit, self._ended(reader))
 
     def thread(self, session_id: str, *, which: Which = "current") -> list[Grain]:
         """Return the messages of a session by time, each reply after the message it replies to.
@@ -79,7 +83,7 @@ class GrainGraph(StorePart):
         """
         _see_which(which)
         with self._context.storage.read() as reader:
-            return self._living(reader, history.thread(reader, session_id, which))
+            return history.thread(reader, session_id, which, self._ended(reader))
 
     def branches(self, session_id: str, *, which: Which = "current") -> tuple[Branch, ...]:
         """Return the messages of a session as a tree of branches.
@@ -103,7 +107,7 @@ class GrainGraph(StorePart):
             SchemaError: the grain is not a goal.
         """
         with self._context.storage.read() as reader:
-            return history.goal_tree(reader, address, depth, limit)
+            return history.goal_tree(reader, address, depth, limit, self._ended(reader))
 
     def duplicates(self, *, which: Which = "current") -> Iterator[Same]:
         """Iterate over groups of grains with the same content, apart from their times.
@@ -116,12 +120,10 @@ class GrainGraph(StorePart):
         """
         _see_which(which)
         with self._context.storage.read() as reader:
-            yield from graph.duplicates(reader, which)
+            yield from graph.duplicates(reader, which, self._ended(reader))
 
-    def _living(self, reader: Reader, grains: list[Grain]) -> list[Grain]:
-        """Leave out the grains whose end of life has come."""
-        over = expired(reader, (one.address for one in grains), self._context.settings.clock)
-        return [one for one in grains if one.address not in over] if over else grains
+    def _ended(self, reader: Reader) -> Ended | None:
+        return ended(reader, self._context.settings.clock)
 
 
 def _see_which(which: object) -> None:

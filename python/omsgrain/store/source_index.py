@@ -18,6 +18,7 @@ from unicodedata import normalize
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError, NotFoundError, RangeError, SchemaError
 from omsgrain.grain import Grain
+from omsgrain.query.walk import Ended, ended
 from omsgrain.query.walk import origins as names_of
 from omsgrain.search.vectors import pack
 from omsgrain.storage.base import Reader, Which
@@ -28,7 +29,6 @@ from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
 from omsgrain.storage.tombstones import KEY_RECORD
 from omsgrain.store import source_tombstones
 from omsgrain.store.context import Context
-from omsgrain.store.expiry import expired, is_over
 from omsgrain.store.vectors import vectors_at
 
 if TYPE_CHECKING:
@@ -140,8 +140,8 @@ class SourceSnapshot:
         if self._keys is not None:
             sealed = seqs_of(self._plain, self._keys.number)
             found.extend(seq for seq in sealed if not self._plain.is_past(seq))
-        if self._overdue is not None:
-            found = array("Q", (seq for seq in found if not self._is_over(seq)))
+        if (over := self._ended) is not None:
+            found = array("Q", (seq for seq in found if not over(seq)))
         return found
 
     def at(self, seqs: Iterable[int]) -> Iterator[SourcedGrain]:
@@ -155,7 +155,12 @@ class SourceSnapshot:
 
     def expired(self, addresses: Iterable[str]) -> set[str]:
         """Return those addresses whose grains have come to the end of their lives."""
-        return set(expired(self._reader, addresses, self._clock))
+        if (over := self._ended) is None:
+            return set()
+        asked = list(addresses)
+        seqs = self._reader.find([bytes.fromhex(address) for address in asked])
+        pairs = zip(asked, seqs, strict=True)
+        return {address for address, seq in pairs if seq is not None and over(seq)}
 
     def begins(self, prefix: str, created_at: int) -> SourcedGrain | None:
         """Return one of the user's grains by the beginning of its address in the store."""
@@ -204,17 +209,12 @@ class SourceSnapshot:
         grain = self._reader.grain(seq)
         if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
             return None
-        expired = self._is_over(seq)
+        expired = self._ended is not None and self._ended(seq)
         return SourcedGrain(grain, not (expired or self._plain.is_past(seq)), expired)
 
     @cached_property
-    def _overdue(self) -> int | None:
-        """The time now, if a deadline has passed and lives may be over."""
-        due, now = self._plain.first_due(), self._clock()
-        return None if due is None or due > now else now
-
-    def _is_over(self, seq: int) -> bool:
-        return self._overdue is not None and is_over(self._plain, seq, self._overdue)
+    def _ended(self) -> Ended | None:
+        return ended(self._plain, self._clock)
 
 
 def check_keys(reader: Reader) -> None:
