@@ -7,9 +7,9 @@ import math
 import random
 
 import pytest
-from google.protobuf import descriptor_pb2
+from google.protobuf import descriptor_pb2, struct_pb2
 
-from omsgrain.errors import FormatError, OmsError, TooLargeError
+from omsgrain.errors import FormatError, OmsError, TooLargeError, UnsupportedError
 from omsgrain.formats.bag.protobuf import LARGEST, decoder
 from support.protobuf_files import message, schema
 
@@ -31,6 +31,38 @@ def test_every_kind_of_field() -> None:
     }  # fmt: skip
     assert decode(b"") == empty
     assert decode(message(mode=9).SerializeToString())["mode"] == 9  # of a newer schema
+
+
+def test_values_of_struct_are_messages_like_others() -> None:
+    """The library gives them the methods of a dict and a list."""
+    found = descriptor_pb2.FileDescriptorSet()
+    struct_pb2.DESCRIPTOR.CopyToProto(found.file.add())
+    sent = struct_pb2.Struct()
+    sent.update({"a": [1, None], "b": {"c": "d"}})
+    data = sent.SerializeToString()
+    assert decoder("google.protobuf.Struct", found.SerializeToString())(data) == {
+        "fields": {
+            "a": {"list_value": {"values": [{"number_value": 1.0}, {"null_value": "NULL_VALUE"}]}},
+            "b": {"struct_value": {"fields": {"c": {"string_value": "d"}}}},
+        }
+    }
+
+
+@pytest.mark.parametrize("name", ["get", "HasField", "DESCRIPTOR", "FromString", "__class__"])
+def test_fields_with_names_of_the_library(name: str) -> None:
+    found = descriptor_pb2.FileDescriptorSet()
+    file = found.file.add(name="a.proto", package="a", syntax="proto3")
+    kind, field = file.message_type.add(name="M"), descriptor_pb2.FieldDescriptorProto
+    inner = kind.nested_type.add(name="N")
+    inner.field.add(name=name, number=1, type=field.TYPE_STRING, label=field.LABEL_OPTIONAL)
+    kind.field.add(name="m", number=1, type=field.TYPE_MESSAGE, type_name=".a.M.N",
+                   label=field.LABEL_OPTIONAL)  # fmt: skip
+    if name == "get":
+        decode = decoder("a.M", found.SerializeToString())
+        assert decode(b"\x0a\x03\x0a\x01x") == {"m": {"get": "x"}}
+    else:
+        with pytest.raises(UnsupportedError):
+            decoder("a.M", found.SerializeToString())
 
 
 def changed(**names: str) -> bytes:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from typing import Any, Final
 
-from omsgrain.errors import FormatError, TooLargeError
+from omsgrain.errors import FormatError, TooLargeError, UnsupportedError
 from omsgrain.formats.bag.base import library
 from omsgrain.formats.bag.cdr import VALUES, Decoder
 
@@ -25,10 +25,11 @@ def decoder(name: str, schema: bytes) -> Decoder:
 
     Raises:
         FormatError: the schema is broken.
-        UnsupportedError: the extra ``protobuf`` is not installed.
+        UnsupportedError: the extra ``protobuf`` is not installed, or a field has a name that the
+            library uses itself.
     """
     failures = library("protobuf", "google.protobuf.message", _WHAT)
-    kind = _message_class(name, schema, failures.DecodeError)
+    kind = _message_class(name, schema, failures)
 
     def decode(data: bytes) -> dict[str, Any]:
         if len(data) > LARGEST:
@@ -43,7 +44,7 @@ def decoder(name: str, schema: bytes) -> Decoder:
     return decode
 
 
-def _message_class(name: str, schema: bytes, broken: type[Exception]) -> Any:
+def _message_class(name: str, schema: bytes, messages: Any) -> Any:
     """Return the class of a message; the schema has the files that it depends on too."""
     descriptors = library("protobuf", "google.protobuf.descriptor_pb2", _WHAT)
     pools = library("protobuf", "google.protobuf.descriptor_pool", _WHAT)
@@ -51,11 +52,23 @@ def _message_class(name: str, schema: bytes, broken: type[Exception]) -> Any:
     pool = pools.DescriptorPool()
     try:
         files = {one.name: one for one in descriptors.FileDescriptorSet.FromString(schema).file}
+        for one in files.values():
+            _check_names(one.message_type, messages.Message)
         for file in _by_dependency({name: one.dependency for name, one in files.items()}):
             pool.AddSerializedFile(files[file].SerializeToString())
         return factory.GetMessageClass(pool.FindMessageTypeByName(name))
-    except (broken, TypeError, KeyError, ValueError):
+    except (messages.DecodeError, TypeError, KeyError, ValueError):
         raise FormatError("not a schema of protobuf", expected="a FileDescriptorSet") from None
+
+
+def _check_names(types: Iterable[Any], base: type) -> None:
+    """Refuse fields such as HasField: they would take the place of the library's own methods."""
+    left = list(types)
+    while left:
+        one = left.pop()
+        left += one.nested_type
+        if any(hasattr(base, field.name) for field in one.field):
+            raise UnsupportedError("a field of a message has a name of the library protobuf")
 
 
 def _by_dependency(needs: Mapping[str, Iterable[str]]) -> Iterator[str]:
@@ -94,6 +107,8 @@ class _Values:
         return found
 
     def _value(self, field: Any, value: Any) -> Any:
+        if hasattr(value, "DESCRIPTOR"):  # Struct and ListValue count as dict and list too
+            return self.values(value)
         if isinstance(value, MutableMapping):
             self._charge(len(value))
             inner = field.message_type.fields_by_number.get(_MAP_VALUE)
@@ -103,8 +118,6 @@ class _Values:
         if isinstance(value, MutableSequence):
             self._charge(len(value))
             return [self._value(field, one) for one in value]
-        if field.message_type is not None:
-            return self.values(value)
         if field.enum_type is not None:
             known = field.enum_type.values_by_number.get(value)
             return value if known is None else known.name
