@@ -88,7 +88,7 @@ def test_the_first_answer_needs_no_format(path: Path) -> None:
     loaded = {line.rpartition(b"|")[2].strip().decode() for line in done.stderr.splitlines()}
     assert {"omsgrain.mcp.tools", "omsgrain.storage.lmdb.storage"} <= loaded
     late = {"omsgrain.memory.verbs", "omsgrain.formats.table", "omsgrain.interchange.kept"}
-    late |= {"omsgrain.mcp.documents", "omsgrain.query.planner"}
+    late |= {"omsgrain.mcp.documents", "omsgrain.query.query"}
     assert not loaded & late
 
 

@@ -17,7 +17,6 @@ from omsgrain.conformance.vectors import blob, vector
 from omsgrain.json_values import revive
 
 _FACT_AT: Final = "3288d0d41cf49a1d428e404f0b6a6fe60388be9536937557f6139b813d53a520"
-_BELIEF_AT: Final = "f06c02f500fe38fd2c77458315b651d4b84542df635b8722c502944286d40cc5"
 _LEAST: Final[dict[str, Any]] = {
     "type": "belief",
     "subject": "a",

@@ -295,38 +295,6 @@ def _clock(scene: Scene, given: int) -> None:
     scene.bench.clock = given
 
 
-def _size(scene: Scene, _: None) -> int:
-    return len(scene.store)
-
-
-def _changes_since(scene: Scene, given: int) -> int:
-    return scene.store.stats().last_seq - given
-
-
-def _put(scene: Scene, given: Any, **options: Any) -> str:
-    return scene.store.put(scene.grain(given), **options)
-
-
-def _put_many(scene: Scene, given: list[Any]) -> list[str | None]:
-    return list(scene.store.put_many([scene.grain(one) for one in given]).addresses)
-
-
-def _supersede(scene: Scene, given: str, *, by: Any, reason: str | None = None) -> str:
-    return scene.store.supersede(given, scene.grain(by), reason)
-
-
-def _set_verification(scene: Scene, given: str, *, to: Any) -> None:
-    scene.store.trust.set_verification(given, to)
-
-
-def _exists(scene: Scene, given: list[str]) -> list[bool]:
-    return [scene.store.exists(address) for address in given]
-
-
-def _readable(scene: Scene, given: list[str]) -> list[bool]:
-    return [result(scene.store.get, address) == TAKEN for address in given]
-
-
 def _report(scene: Scene, given: list[str]) -> dict[str, Any]:
     report = scene.store.privacy.report(given)
     grains = [one.grain.address for one in report.grains()]
@@ -360,30 +328,6 @@ def _import_bundle(scene: Scene, given: Any, **options: Any) -> dict[str, Any]:
     return {**summary.to_dict(), "warnings": [one.rule for one in summary.warnings]}
 
 
-def _export_bundle(scene: Scene, _: None, **options: Any) -> dict[str, Any]:
-    return aimem.exported(scene.store, **options)
-
-
-def _erase_tenant(scene: Scene, given: str) -> None:
-    erase_tenant(scene.store, given, reason_code="gdpr17")
-
-
-def _judge(_: Scene, given: Any, **options: Any) -> list[str]:
-    return judged(spelled(given), **options)
-
-
-def _judged(scene: Scene, given: Any) -> list[str]:
-    return validated(scene.spec, spelled(given))
-
-
-def _problems(scene: Scene, given: Any) -> list[str]:
-    return [said for said in _judged(scene, given) if not said.startswith("~")]
-
-
-def _bundle_problems(_: Scene, given: Any) -> list[str]:
-    return aimem.rules(aimem.spelled(given))
-
-
 def _call(_: Scene, given: str, **options: Any) -> Any:
     """Call a public function of the package."""
     arguments, named = options.pop("with", ()), options.pop("named", {})
@@ -400,10 +344,6 @@ def _flipped(
         if result(attrgetter(call_of)(og), changed, *rest) == TAKEN:
             found.append(at)
     return found
-
-
-def _keys(scene: Scene, _: None) -> og.crypto.KeyRing:
-    return scene.bench.keys()
 
 
 def _public_key(_: Scene, given: str) -> bytes:
@@ -468,63 +408,57 @@ def _audit_has(scene: Scene, given: list[bytes]) -> list[bool]:
     return [text in raw for text in given]
 
 
-def _stream(_: Scene, given: bytes) -> list[bytes]:
-    return list(container.read_stream(io.BytesIO(given)))
-
-
 def _stream_written(_: Scene, given: list[bytes]) -> bytes:
     file = io.BytesIO()
     container.write_stream(file, given)
     return file.getvalue()
 
 
-def _tool(scene: Scene, given: str) -> dict[str, Any]:
-    return scene.bench.tools[given]
-
-
-def _tools(scene: Scene, _: None) -> list[str]:
-    return list(scene.bench.tools)
-
-
-def _value(_: Scene, given: Any, only: Any = None) -> Any:
-    return given if only is None else [one for one in given if one in only]
-
-
 OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     **{name: partial(_verb, verb, path) for name, (verb, path) in VERBS.items()},
     "open": _open,
     "clock": _clock,
-    "size": _size,
-    "changes_since": _changes_since,
-    "put": _put,
-    "put_many": _put_many,
-    "supersede": _supersede,
-    "set_verification": _set_verification,
-    "exists": _exists,
-    "readable": _readable,
+    "size": lambda scene, _: len(scene.store),
+    "changes_since": lambda scene, seq: scene.store.stats().last_seq - seq,
+    "put": lambda scene, given, **options: scene.store.put(scene.grain(given), **options),
+    "put_many": lambda scene, given: list(
+        scene.store.put_many([scene.grain(one) for one in given]).addresses
+    ),
+    "supersede": lambda scene, old, by, reason=None: scene.store.supersede(
+        old, scene.grain(by), reason
+    ),
+    "set_verification": lambda scene, address, to: scene.store.trust.set_verification(address, to),
+    "exists": lambda scene, given: [scene.store.exists(address) for address in given],
+    "readable": lambda scene, given: [
+        result(scene.store.get, address) == TAKEN for address in given
+    ],
     "report": _report,
     "load": _load,
     "import": _import,
     "export": _export,
     "import_bundle": _import_bundle,
-    "export_bundle": _export_bundle,
-    "erase_tenant": _erase_tenant,
-    "judge": _judge,
-    "judged": _judged,
-    "problems": _problems,
-    "bundle_problems": _bundle_problems,
+    "export_bundle": lambda scene, _, **options: aimem.exported(scene.store, **options),
+    "erase_tenant": lambda scene, given: erase_tenant(scene.store, given, reason_code="gdpr17"),
+    "judge": lambda _, given, **options: judged(spelled(given), **options),
+    "judged": lambda scene, given: validated(scene.spec, spelled(given)),
+    "problems": lambda scene, given: [
+        said for said in validated(scene.spec, spelled(given)) if not said.startswith("~")
+    ],
+    "bundle_problems": lambda _, given: aimem.rules(aimem.spelled(given)),
     "call": _call,
     "flipped": _flipped,
-    "keys": _keys,
+    "keys": lambda scene, _: scene.bench.keys(),
     "public_key": _public_key,
     "cose": _cose,
     "handmade": _handmade,
     "agreed": _agreed,
     "files": _files,
     "audit_has": _audit_has,
-    "stream": _stream,
+    "stream": lambda _, given: list(container.read_stream(io.BytesIO(given))),
     "stream_written": _stream_written,
-    "tool": _tool,
-    "tools": _tools,
-    "value": _value,
+    "tool": lambda scene, name: scene.bench.tools[name],
+    "tools": lambda scene, _: list(scene.bench.tools),
+    "value": lambda _, given, only=None: (
+        given if only is None else [one for one in given if one in only]
+    ),
 }

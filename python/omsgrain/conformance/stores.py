@@ -21,7 +21,6 @@ from omsgrain.query.envelope import envelope as enveloped
 from omsgrain.storage.audit.verify import Checkpoint
 from omsgrain.storage.tables import AUDIT, META, TERMS
 
-_ANN: Final[dict[str, Any]] = {"user_id": "ann-17"}
 _CHILD: Final = """
 import os, signal, sys
 import omsgrain as og
