@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems of a MIF 1.0 document: each rule broken once, and the cost of hostile documents."""
+"""Problems of a MIF 1.0 document: each rule broken once, and the cost of hostile documents.
+
+``conformance/mif1.json`` breaks them at every field.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +24,7 @@ from support.mif2_documents import spelled
 FAULTS = [
     ("/mif_version", GONE, "missing_field"),
     ("/mif_version", "2.0", "unsupported_version"),
-    ("/mif_version", "10.0", "unsupported_version"),
-    ("/mif_version", "1.x", "unsupported_version"),
-    ("/mif_version", 2.0, "unsupported_version"),
-    ("/mif_version", None, "unsupported_version"),
-    ("/mif_version", True, "unsupported_version"),
     ("/export", "x", "invalid_type"),
-    ("/memories", {}, "invalid_type"),
-    ("/todos", "x", "invalid_type"),
-    ("/graph", [], "invalid_type"),
-    ("/graph/edges", {}, "invalid_type"),
-    ("/consent", [], "invalid_type"),
-    ("/consent/sharing_allowed", "no", "invalid_type"),
-    ("/consent/retention_days", "30", "invalid_type"),
     ("/consent/retention_days", 1.5, "invalid_type"),
     ("/consent/retention_days", -1, "out_of_range"),
 ]
@@ -41,32 +32,11 @@ PROBLEMS = [
     ("/memories/0", 7, "not_object"),
     ("/memories/0/id", GONE, "missing_field"),
     ("/memories/0/id", None, "invalid_type"),
-    ("/memories/0/content", GONE, "missing_field"),
-    ("/memories/0/content", 7, "invalid_type"),
-    ("/memories/0/type", GONE, "missing_field"),
-    ("/memories/0/created_at", GONE, "missing_field"),
     ("/memories/0/created_at", 1_772_352_000, "invalid_type"),
     ("/memories/0/created_at", "yesterday", "invalid_timestamp"),
     ("/memories/0/importance", 1.1, "out_of_range"),
-    ("/memories/0/importance", "high", "invalid_type"),
-    ("/memories/0/access_count", True, "invalid_type"),
-    ("/memories/0/tags", "lmdb", "invalid_type"),
-    ("/memories/0/tags/1", 7, "invalid_type"),
-    ("/memories/0/source", "chat", "invalid_type"),
-    ("/memories/0/source/agent", 7, "invalid_type"),
-    ("/memories/0/entities/0", "LMDB", "invalid_type"),
-    ("/memories/0/entities/0/text", GONE, "missing_field"),
-    ("/memories/0/embedding", [], "invalid_type"),
-    ("/memories/0/embedding/vector", "AAAA", "invalid_type"),
-    ("/memories/0/embedding/dimensions", 1.5, "invalid_type"),
-    ("/memories/1/redactions", {}, "invalid_type"),
     ("/memories/1/redactions/0/position", "12", "invalid_type"),
-    ("/todos/0/status", GONE, "missing_field"),
     ("/todos/0/created_at", "", "invalid_timestamp"),
-    ("/todos/0/project", "Garden", "invalid_type"),
-    ("/graph/edges/0/source", GONE, "missing_field"),
-    ("/graph/edges/0/target", 7, "invalid_type"),
-    ("/graph/edges/0/weight", "0.7", "invalid_type"),
 ]
 TEXTS = [
     (b'{"mif_version":"1.0","memories":[', "not_json"),
@@ -87,7 +57,6 @@ WARNED = [
     (SEP, {"/mif_version": "1.3"}, "later_version", "/mif_version"),
     (SEP, {"/mif_version": 1.0}, "version_as_number", "/mif_version"),
     (SEP, {"/memories": GONE}, "missing_field", "/memories"),
-    (SEP, {"/export/user_id": GONE}, "missing_field", "/export/user_id"),
     (SEP, {"/graph/edges/0/weight": GONE}, "missing_field", "/graph/edges/0/weight"),
     (SEP, {"/generator": "shodh"}, "invalid_type", "/generator"),
     (SEP, {"/metadata/privacy": []}, "invalid_type", "/metadata/privacy"),
@@ -97,18 +66,13 @@ WARNED = [
     (SEP, {"/memories/0/tags": None}, "null_value", "/memories/0/tags"),
     (SEP, {"/memories/0/updated_at": "soon"}, "invalid_timestamp", "/memories/0/updated_at"),
     (SEP, {"/graph/edges/0/weight": 1.5}, "out_of_range", "/graph/edges/0/weight"),
-    (SEP, {"/memories/0/access_count": -1}, "out_of_range", "/memories/0/access_count"),
     (SEP, {"/memories/0/type": "Dream"}, "unknown_value", "/memories/0/type"),
-    (SEP, {"/todos/0/status": "inprogress"}, "unknown_value", "/todos/0/status"),
-    (SEP, {"/todos/0/priority": "!!!"}, "unknown_value", "/todos/0/priority"),
-    (SEP, {"/memories/0/source/type": "dream"}, "unknown_value", "/memories/0/source/type"),
     (SEP, {}, "id_form", "/memories/1/id"),
     (SEP, {}, "id_form", "/todos/0/id"),
     (SEP, {"/export/id": "export-1"}, "id_form", "/export/id"),
     (SEP, {}, "invalid_checksum", "/export/checksum"),
     (PUBLISHED, {}, "unknown_checksum", "/export/checksum"),
     (SEP, {"/memories/0/content": ""}, "content_length", "/memories/0/content"),
-    (SEP, {"/memories/0/content": "x" * 100_001}, "content_length", "/memories/0/content"),
     (SEP, {}, "invalid_vector", "/memories/0/embedding/vector"),
     (
         SEP,
@@ -137,7 +101,6 @@ WARNED = [
         "/memories/0/relations/related_memories/0",
     ),
     (SEP, {}, "count_differs", "/graph/edge_count"),
-    (SEP, {}, "count_differs", "/metadata/total_todos"),
     (SEP, {"/export/user_id": "\ufeff"}, "owner_not_kept", "/export/user_id"),
 ]
 

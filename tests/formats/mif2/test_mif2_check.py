@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Problems of a MIF 2.0 document: each rule broken once, and the cost of hostile documents."""
+"""Problems of a MIF 2.0 document: each rule broken once, and the cost of hostile documents.
+
+``conformance/mif2.json`` breaks them at every field.
+"""
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import tracemalloc
@@ -17,84 +19,25 @@ from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.check import RULES, WARNINGS, Mif2Limits
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import MOST
+from support.edited_documents import GONE, edited, rules
 from support.mif2_documents import DIALECT, DOCUMENTS, FULL, MINIMAL, PLACEHOLDERS, spelled
-
-GONE = object()
-
-
-def edited(whole: dict[str, Any], edits: dict[str, Any]) -> dict[str, Any]:
-    """The document with other values at these pointers."""
-    whole = copy.deepcopy(whole)
-    for pointer, value in edits.items():
-        place: Any = whole
-        *way, last = pointer[1:].split("/")
-        for key in way:
-            place = place[int(key)] if isinstance(place, list) else place[key]
-        if value is GONE:
-            del place[last]
-        elif isinstance(place, list):
-            place[int(last)] = value
-        else:
-            place[last] = value
-    return whole
-
-
-def rules(problems: tuple[Any, ...]) -> list[tuple[str, str]]:
-    return [(problem.rule, problem.pointer) for problem in problems]
-
 
 FAULTS = [
     ("/mif_version", GONE, "missing_field"),
     ("/mif_version", 2.0, "invalid_type"),
     ("/mif_version", "1.0", "unsupported_version"),
-    ("/mif_version", "3.0", "unsupported_version"),
-    ("/mif_version", "20.1", "unsupported_version"),
-    ("/mif_version", "", "unsupported_version"),
-    ("/memories", GONE, "missing_field"),
-    ("/memories", {}, "invalid_type"),
-    ("/memories", None, "invalid_type"),
-    ("/generator", [], "invalid_type"),
-    ("/generator/version", GONE, "missing_field"),
-    ("/export_meta", "x", "invalid_type"),
-    ("/export_meta/user_id", 7, "invalid_type"),
-    ("/export_meta/checksum", 7, "invalid_type"),
-    ("/export_meta/privacy/pii_detected", "no", "invalid_type"),
     ("/export_meta/privacy/redacted_fields/0", 1, "invalid_type"),
-    ("/knowledge_graph", [], "invalid_type"),
     ("/knowledge_graph/entities", {}, "invalid_type"),
-    ("/vendor_extensions", [], "invalid_type"),
 ]
 PROBLEMS = [
     ("/memories/0", 7, "not_object"),
     ("/memories/0/id", GONE, "missing_field"),
-    ("/memories/0/content", GONE, "missing_field"),
     ("/memories/0/content", None, "invalid_type"),
-    ("/memories/0/created_at", GONE, "missing_field"),
     ("/memories/0/created_at", 1_772_352_000, "invalid_type"),
-    ("/memories/0/memory_type", None, "invalid_type"),
-    ("/memories/0/tags/1", 7, "invalid_type"),
     ("/memories/0/tags", "garden", "invalid_type"),
     ("/memories/0/entities/0", "LMDB", "invalid_type"),
-    ("/memories/0/entities/0/name", GONE, "missing_field"),
     ("/memories/0/entities/0/confidence", 1.5, "out_of_range"),
-    ("/memories/0/metadata", [], "invalid_type"),
-    ("/memories/0/embeddings", None, "invalid_type"),
-    ("/memories/0/embeddings/model", GONE, "missing_field"),
-    ("/memories/0/embeddings/dimensions", 0, "out_of_range"),
-    ("/memories/0/embeddings/dimensions", 1.5, "invalid_type"),
-    ("/memories/0/embeddings/vector/1", "0.1", "invalid_type"),
-    ("/memories/0/embeddings/vector/1", True, "invalid_type"),
-    ("/memories/0/embeddings/normalized", 1, "invalid_type"),
-    ("/memories/0/source/session_id", 7, "invalid_type"),
-    ("/memories/0/parent_id", 7, "invalid_type"),
-    ("/memories/0/related_memory_ids/0", None, "invalid_type"),
-    ("/memories/0/version", 0, "out_of_range"),
-    ("/memories/0/version", True, "invalid_type"),
-    ("/knowledge_graph/entities/0/id", 7, "invalid_type"),
-    ("/knowledge_graph/entities/0/name", GONE, "missing_field"),
     ("/knowledge_graph/relationships/0", [], "not_object"),
-    ("/knowledge_graph/relationships/0/relation_type", GONE, "missing_field"),
-    ("/knowledge_graph/relationships/0/confidence", -0.1, "out_of_range"),
 ]
 TEXTS = [
     (b"", "not_json"),
@@ -120,7 +63,6 @@ WARNED = [
     (FULL, {"/mif_version": "2.7"}, "later_version", "/mif_version"),
     (FULL, {"/export_meta/checksum": ""}, "invalid_checksum", "/export_meta/checksum"),
     (FULL, {"/export_meta/id": "exp-1"}, "invalid_uuid", "/export_meta/id"),
-    (FULL, {"/memories/0/id": "mem-1"}, "invalid_uuid", "/memories/0/id"),
     (FULL, {"/memories/0/parent_id": "mem-1"}, "invalid_uuid", "/memories/0/parent_id"),
     (
         FULL,
@@ -192,14 +134,10 @@ def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     loaded = MIF2.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
     # All but the one are taken, and come back.
-    where = re.match(r"(/.*?)/([0-9]+)", pointer)
+    where = re.match(r"/.*?/[0-9]+", pointer)
     assert where is not None
-    expected: Any = edited(FULL, {})
-    place = expected
-    for key in where[1][1:].split("/"):
-        place = place[key]
-    del place[int(where[2])]
-    assert json.loads(MIF2.dump(loaded.grains).data) == expected
+    left = edited(FULL, {where[0]: GONE})
+    assert json.loads(MIF2.dump(loaded.grains).data) == left
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
