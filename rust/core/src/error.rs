@@ -15,9 +15,6 @@ macro_rules! codes {
         pub enum Code { $(#[doc = $text] $name),+ }
 
         impl Code {
-            /// Every code, for tables and tests.
-            pub const ALL: &'static [Code] = &[$(Code::$name),+];
-
             /// The code as the specification writes it.
             pub fn as_str(self) -> &'static str {
                 match self { $(Code::$name => $text),+ }

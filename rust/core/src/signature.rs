@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Verifies the signatures of signed grains, one by one, on all cores. Spec: OMS §9
 //!
-//! Ed25519 only; the reference, `omsgrain.crypto.envelope.prove`, verifies signatures of other
+//! Ed25519 only; the reference, `omsgrain.crypto.cose.prove`, verifies signatures of other
 //! keys. The verdict is the same as the reference's, which is OpenSSL's: without cofactor, S below
 //! the order. Keys of small order, and keys in another spelling, go to the reference, which refuses
 //! them. There is no equation over a batch, since its verdict on crafted signatures differs.

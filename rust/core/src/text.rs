@@ -60,8 +60,8 @@ pub fn check_nfc(text: &str) -> Result<()> {
 }
 
 /// Whether all letters are settled: if so, the text is in NFC.
-#[inline]
-pub fn is_settled(text: &str) -> bool {
+#[cfg(test)]
+pub(crate) fn is_settled(text: &str) -> bool {
     settled(text.as_bytes(), false) == text.len()
 }
 

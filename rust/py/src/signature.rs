@@ -18,7 +18,7 @@ const PART: usize = 4096;
 const NONCE: usize = 12;
 
 /// For each envelope (blob, the signer's DID, iat); False if only its signature is wrong; None if
-/// the reference, `omsgrain.crypto.envelope.prove`, must decide.
+/// the reference, `omsgrain.crypto.cose.prove`, must decide.
 #[pyfunction]
 pub fn prove_many<'py>(py: Python<'py>, envelopes: Vec<Bound<'py, PyBytes>>) -> PyResult<Bound<'py, PyList>> {
     let out = PyList::empty(py);
