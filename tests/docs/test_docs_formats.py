@@ -9,8 +9,9 @@ from dataclasses import asdict
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem import fields as limits
 from omsgrain.formats.aimem.check import RULES, WARNINGS
-from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS, AimemField
+from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS
 from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.schema import SchemaField
 from omsgrain.interchange.outcome import NEWEST
 from support.markdown_page import table
 from support.paths import ROOT
@@ -20,7 +21,7 @@ TENANT = "6f1c3d7a-58b2-4c0e-9d41-0a7e52b8c936"
 
 
 def test_fields() -> None:
-    tables: list[tuple[str, tuple[AimemField, ...]]] = [("envelope", ENVELOPE), *RECORDS.items()]
+    tables: list[tuple[str, tuple[SchemaField, ...]]] = [("envelope", ENVELOPE), *RECORDS.items()]
     expected = [
         [name, field.name, field.kind, "yes" if field.required else "",
          "yes" if field.nullable else "", field.says.replace("`", "")]

@@ -40,6 +40,18 @@ class SchemaField(NamedTuple):
     most: float | None = None  # of a number, or code points of a text; more is a warning
     hard: bool = False  # whether a number out of range is refused
     own: bool = True  # whether the format itself has it; if not, one of those who write it does
+    # the rule that is broken when it is missing or of another type, if not the usual
+    breach: str | None = None
+
+
+def needed(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
+    """A field that must be there."""
+    return SchemaField(name, kind, says, required=True, of=of, **more)
+
+
+def nullable(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
+    """A field that may be missing or null."""
+    return SchemaField(name, kind, says, nullable=True, of=of, **more)
 
 
 class Form(NamedTuple):

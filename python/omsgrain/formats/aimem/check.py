@@ -15,7 +15,7 @@ from omsgrain import _core
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem
-from omsgrain.formats.schema import KINDS, Problems
+from omsgrain.formats.schema import KINDS, Problems, SchemaField
 
 CONFLICT: Final = 409
 UNPROCESSABLE: Final = 422
@@ -96,59 +96,24 @@ WARNINGS: Final[dict[str, AimemRule]] = {
 }
 
 
-Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], int | None, fields.AimemField], ...]
+Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], float | None, SchemaField], ...]
 """A table of fields as it is run through: name, types, most code points, and the rest."""
 
 
-def plan(table: tuple[fields.AimemField, ...]) -> Plan:
-    return tuple((field.name, KINDS[field.kind][1], field.most, field) for field in table)
+def plan(table: tuple[SchemaField, ...]) -> Plan:
+    return tuple(
+        (field.name, KINDS[field.kind][1], field.most if field.kind == "str" else None, field)
+        for field in table
+    )
 
 
-class _More(NamedTuple):
-    """The rules for a field besides its type."""
-
-    of: str | None = None
-    look: str | None = None
-    known: tuple[str, ...] = ()
-    least: float | None = None
-    most: float | None = None
-
-
-_UTC: Final = _More(look="utc")
-_MORE: Final[dict[fields.Kind, dict[str, _More]]] = {
-    "chunk": {
-        "content": _More(least=1),
-        "memory_type": _More(known=fields.MEMORY_TYPES),
-        "zone": _More(known=fields.ZONES),
-        "created_at": _UTC,
-        "tags": _More(of="str", least=1, most=fields.TAG),
-        "embedding": _More(look=""),  # asks more than a look
-    },
-    "edge": {
-        "edge_type": _More(known=fields.EDGE_TYPES),
-        "weight": _More(least=0, most=1),
-        "created_at": _UTC,
-    },
-    "entity": {
-        "name": _More(least=1),
-        "kind": _More(known=fields.ENTITY_KINDS),
-        "created_at": _UTC,
-    },
-    "chunk_entity": {},
-}
-
-
-def _row(field: fields.AimemField, more: _More) -> Any:
-    most = more.most if field.most is None else field.most
-    known = (more.of, more.look, more.known, more.least, most)
-    return (field.name, field.kind, *known, field.nullable, field.required)
+def _row(one: SchemaField) -> Any:
+    known = (one.of, one.form, one.known, one.least, one.most)
+    return (one.name, one.kind, *known, one.nullable, one.required)
 
 
 _OUTLINE: Final = _core.Outline(
-    [
-        (kind, [_row(field, _MORE[kind].get(field.name, _More())) for field in table])
-        for kind, table in fields.RECORDS.items()
-    ]
+    [(kind, list(map(_row, table))) for kind, table in fields.RECORDS.items()]
 )
 
 
@@ -426,7 +391,7 @@ class AimemChecker:
         return good
 
     def _odd(
-        self, pointer: str, field: fields.AimemField, value: Any, there: bool, good: dict[str, Any]
+        self, pointer: str, field: SchemaField, value: Any, there: bool, good: dict[str, Any]
     ) -> None:
         """Say what is wrong with a field; a float that is whole is an integer after all."""
         words, types = KINDS[field.kind]

@@ -17,6 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain.formats import times
 from omsgrain.formats.json_text import VALUES
+from omsgrain.formats.schema import SchemaField, needed, nullable
 from omsgrain.formats.times import Instant as Instant
 from omsgrain.formats.times import is_uuid
 from omsgrain.formats.times import of_grain as of_grain
@@ -73,69 +74,53 @@ ARRAYS: Final[dict[str, Kind]] = {
 """The arrays of a bundle, in the order in which they are read and written by lines."""
 
 
-class AimemField(NamedTuple):
-    name: str  # its key
-    kind: str  # what it holds: ``str``, ``bool``, ``number``, ``int`` or ``array``
-    required: bool  # whether it must be there
-    nullable: bool  # whether null is as if it were not there
-    says: str  # what it means, in a few words
-    # the rule that is broken when it is missing or of another type, if not the usual
-    breach: str | None = None
-    # code points of a string that names something; the draft sets no limit, a grain does
-    most: int | None = None
-
-
 _ID = "urn:aimem:<producer>:<local>"
 _EDGE_FIELDS = "hebbian, semantic, temporal, causal or x-..."
 _ENTITY_FIELDS = "person, organization, place, technology, concept or x-..."
 
 ENVELOPE: Final = (
-    AimemField(
-        "format", "str", True, False, f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", "bad_format"
-    ),
-    AimemField("version", "str", True, False, f"`{VERSION}`", "unsupported_version"),
-    AimemField("producer", "str", True, False, "a producer namespace: 1 to 63 of a-z, 0-9, -"),
-    AimemField("tenant_id", "str", True, False, "a UUID or a URI", None, NAME),
-    AimemField("exported_at", "str", True, False, "a time in UTC"),
-    AimemField("scope", "str", True, False, "FULL, DNA_ONLY or SINCE"),
-    AimemField("since", "str", False, True, "a time in UTC; with the scope SINCE"),
-    AimemField("embedding_dim", "int", False, True, "floats of an embedding"),
-    AimemField("embedding_model", "str", False, True, "the model of the embeddings", None, NAME),
-    AimemField(
-        "checksum", "str", True, False, "sha256 of the canonical bundle", "missing_checksum"
-    ),
+    needed("format", "str", f"`{FORMAT}`; `{LEGACY_FORMAT}` is read", breach="bad_format"),
+    needed("version", "str", f"`{VERSION}`", breach="unsupported_version"),
+    needed("producer", "str", "a producer namespace: 1 to 63 of a-z, 0-9, -"),
+    needed("tenant_id", "str", "a UUID or a URI", most=NAME),
+    needed("exported_at", "str", "a time in UTC"),
+    needed("scope", "str", "FULL, DNA_ONLY or SINCE"),
+    nullable("since", "str", "a time in UTC; with the scope SINCE"),
+    nullable("embedding_dim", "int", "floats of an embedding"),
+    nullable("embedding_model", "str", "the model of the embeddings", most=NAME),
+    needed("checksum", "str", "sha256 of the canonical bundle", breach="missing_checksum"),
 )
 
-RECORDS: Final[dict[Kind, tuple[AimemField, ...]]] = {
+_CREATED: Final = needed("created_at", "str", "a time in UTC", form="utc")
+
+RECORDS: Final[dict[Kind, tuple[SchemaField, ...]]] = {
     "chunk": (
-        AimemField("id", "str", True, False, _ID),
-        AimemField("content", "str", True, False, "1 to 65,536 code points"),
-        AimemField("content_hash", "str", False, True, "sha256 of the content", "bad_hash_format"),
-        AimemField("memory_type", "str", True, False, "the memory type"),
-        AimemField("zone", "str", False, True, "critical, important or standard"),
-        AimemField("is_pinned", "bool", False, True, "protected like memory of the DNA class"),
-        AimemField("created_at", "str", True, False, "a time in UTC"),
-        AimemField("tags", "array", False, True, "strings of 1 to 64 code points"),
-        AimemField("embedding", "str", False, True, "float32, little-endian, in base64"),
+        needed("id", "str", _ID),
+        needed("content", "str", "1 to 65,536 code points", least=1),
+        nullable("content_hash", "str", "sha256 of the content", breach="bad_hash_format"),
+        needed("memory_type", "str", "the memory type", known=MEMORY_TYPES),
+        nullable("zone", "str", "critical, important or standard", known=ZONES),
+        nullable("is_pinned", "bool", "protected like memory of the DNA class"),
+        _CREATED,
+        nullable("tags", "array", "strings of 1 to 64 code points", "str", least=1, most=TAG),
+        nullable("embedding", "str", "float32, little-endian, in base64", form=""),
     ),
     "edge": (
-        AimemField("source_id", "str", True, False, _ID),
-        AimemField("target_id", "str", True, False, _ID),
-        AimemField("edge_type", "str", True, False, _EDGE_FIELDS, None, NAME),
-        AimemField("weight", "number", True, False, "0 to 1"),
-        AimemField("created_at", "str", True, False, "a time in UTC"),
+        needed("source_id", "str", _ID),
+        needed("target_id", "str", _ID),
+        needed("edge_type", "str", _EDGE_FIELDS, known=EDGE_TYPES, most=NAME),
+        needed("weight", "number", "0 to 1", least=0, most=1),
+        _CREATED,
     ),
     "entity": (
-        AimemField("id", "str", True, False, _ID),
-        AimemField("name", "str", True, False, "its name", None, TEXT),
-        AimemField("kind", "str", True, False, _ENTITY_FIELDS, None, NAME),
-        AimemField("created_at", "str", True, False, "a time in UTC"),
+        needed("id", "str", _ID),
+        needed("name", "str", "its name", least=1, most=TEXT),
+        needed("kind", "str", _ENTITY_FIELDS, known=ENTITY_KINDS, most=NAME),
+        _CREATED,
     ),
-    "chunk_entity": (
-        AimemField("chunk_id", "str", True, False, _ID),
-        AimemField("entity_id", "str", True, False, _ID),
-    ),
+    "chunk_entity": (needed("chunk_id", "str", _ID), needed("entity_id", "str", _ID)),
 }
+"""The fields of each kind of record. A form is what the core sees of a text; empty: too little."""
 
 
 _LEAST: Final = 1 << 8

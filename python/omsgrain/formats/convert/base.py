@@ -16,7 +16,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 from omsgrain._core import __version__
 from omsgrain.formats import model, times
-from omsgrain.formats.aimem.fields import AimemField, parse_time, parse_urn
+from omsgrain.formats.aimem.fields import parse_time, parse_urn
 from omsgrain.formats.mif_ld import schema
 from omsgrain.formats.model import Kind, Part
 from omsgrain.formats.schema import SchemaField
@@ -94,7 +94,7 @@ def said(value: Any) -> bool:
 
 def shape(
     cls: type[Part],
-    fields: Iterable[SchemaField | AimemField],
+    fields: Iterable[SchemaField],
     names: Mapping[str, str],
     *,
     inner: Mapping[str, ClassShape] | None = None,

@@ -23,6 +23,7 @@ from omsgrain.formats.schema import (
     SchemaField,
     SchemaRule,
     Shapes,
+    needed,
 )
 from omsgrain.formats.yaml import RULES as YAML
 
@@ -126,10 +127,6 @@ _SOURCES: Final = ("conversation", "file", "api", "hook", "user")
 _NODES: Final = ("memory", "todo", "entity")
 
 
-def _need(name: str, kind: str, says: str, **more: Any) -> SchemaField:
-    return SchemaField(name, kind, says, required=True, **more)
-
-
 def _also(name: str, kind: str, says: str, **more: Any) -> SchemaField:
     """A field that the SEP does not have."""
     return SchemaField(name, kind, says, own=False, **more)
@@ -142,7 +139,7 @@ def _rate(name: str, says: str, **more: Any) -> SchemaField:
 SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "document": (
         SchemaField("$schema", "str", "the published schema"),
-        _need("mif_version", "str", "`1.0`; every 1.x is read"),
+        needed("mif_version", "str", "`1.0`; every 1.x is read"),
         SchemaField("generator", "object", "what wrote the document", of="generator"),
         SchemaField("export", "object", "about the export", of="export", expected=True),
         SchemaField("memories", "array", "the memories", of="memory", expected=True),
@@ -168,11 +165,11 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("checksum", "str", "`sha256:` and 64 hex digits", form="checksum"),
     ),
     "memory": (
-        _need("id", "str", "`mem_` and a UUID", form="memory"),
-        _need("content", "str", "the text", least=1, most=CONTENT),
-        _need("type", "str", "the memory type", known=MEMORY_TYPES),
+        needed("id", "str", "`mem_` and a UUID", form="memory"),
+        needed("content", "str", "the text", least=1, most=CONTENT),
+        needed("type", "str", "the memory type", known=MEMORY_TYPES),
         _rate("importance", "0 to 1: from 0.8 critical, from 0.5 medium", hard=True),
-        _need("created_at", "str", "when it was made", form="time"),
+        needed("created_at", "str", "when it was made", form="time"),
         SchemaField("updated_at", "str", "when it was changed", form="time"),
         SchemaField("accessed_at", "str", "when it was last read", form="time"),
         SchemaField("access_count", "int", "how often it was read", least=0),
@@ -190,7 +187,7 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("agent", "str", "the agent"),
     ),
     "entity": (
-        _need("text", "str", "its name in the text"),
+        needed("text", "str", "its name in the text"),
         SchemaField("type", "str", "what kind of thing it is", expected=True),
         _rate("confidence", "confidence, 0 to 1"),
     ),
@@ -210,12 +207,12 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("position", "array", "start and end in the text"),
     ),
     "todo": (
-        _need("id", "str", "`todo_` and a UUID", form="todo"),
+        needed("id", "str", "`todo_` and a UUID", form="todo"),
         SchemaField("short_id", "str", "capitals and a number, such as PROJ-123", form="short_id"),
-        _need("content", "str", "what is to be done", least=1, most=TASK),
-        _need("status", "str", "its progress", known=STATUSES),
+        needed("content", "str", "what is to be done", least=1, most=TASK),
+        needed("status", "str", "its progress", known=STATUSES),
         SchemaField("priority", "str", "how urgent it is", known=PRIORITIES),
-        _need("created_at", "str", "when it was made", form="time"),
+        needed("created_at", "str", "when it was made", form="time"),
         _also("updated_at", "str", "when it was changed", form="time"),
         SchemaField("due_date", "str", "when it is due", nullable=True, form="time"),
         _also("completed_at", "str", "when it was done", form="time", nullable=True),
@@ -251,13 +248,13 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("hebbian_config", "object", "how weights change", of="hebbian_config"),
     ),
     "node": (
-        _need("id", "str", "the memory, the todo or the entity", own=False),
+        needed("id", "str", "the memory, the todo or the entity", own=False),
         _also("type", "str", "memory, todo or entity", known=_NODES),
         _also("entity_type", "str", "what kind of thing an entity is"),
     ),
     "edge": (
-        _need("source", "str", "the id it starts from"),
-        _need("target", "str", "the id it leads to"),
+        needed("source", "str", "the id it starts from"),
+        needed("target", "str", "the id it leads to"),
         _rate("weight", "strength, 0 to 1; 0.5 if missing", expected=True),
         SchemaField("type", "str", "the kind of connection", known=EDGE_TYPES, expected=True),
         SchemaField("created_at", "str", "when it was made", form="time"),

@@ -14,9 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import VALUES, kind_of
-from omsgrain.formats.records import (
-    instant,
-)
+from omsgrain.formats.records import instant
 from omsgrain.formats.schema import (
     DocumentChecker,
     Form,
@@ -24,6 +22,8 @@ from omsgrain.formats.schema import (
     SchemaField,
     SchemaRule,
     Shapes,
+    needed,
+    nullable,
 )
 from omsgrain.formats.times import is_uuid
 
@@ -75,28 +75,18 @@ REFERENCES: Final[dict[str, dict[str, str]]] = {
 }
 """Of each kind the members that hold ids of other records, and of which kind these are."""
 
-
-def _need(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
-    return SchemaField(name, kind, says, required=True, of=of, **more)
-
-
-def _may(name: str, kind: str, says: str, of: str | None = None, **more: Any) -> SchemaField:
-    """An optional field of the dialect, whose writers spell what is missing as null."""
-    return SchemaField(name, kind, says, nullable=True, of=of, **more)
-
-
 SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     "document": (
-        _need("mif_version", "str", f"`{VERSION}`; every 2.x is read"),
+        needed("mif_version", "str", f"`{VERSION}`; every 2.x is read"),
         SchemaField("generator", "object", "what wrote the document", of="generator"),
         SchemaField("export_meta", "object", "about the export", of="export_meta"),
-        _need("memories", "array", "the memories", "memory"),
-        _may("knowledge_graph", "object", "entities and relationships", "graph"),
+        needed("memories", "array", "the memories", "memory"),
+        nullable("knowledge_graph", "object", "entities and relationships", "graph"),
         SchemaField("vendor_extensions", "object", "data of other systems, by system name"),
     ),
     "generator": (
-        _need("name", "str", "the name of the system"),
-        _need("version", "str", "its version"),
+        needed("name", "str", "the name of the system"),
+        needed("version", "str", "its version"),
     ),
     "export_meta": (
         SchemaField("id", "str", "the id of the export", form="uuid"),
@@ -110,9 +100,9 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("redacted_fields", "array", "the kinds that were redacted", of="str"),
     ),
     "memory": (
-        _need("id", "str", "a UUID of any version", form="uuid"),
-        _need("content", "str", "the text, which may be empty"),
-        _need("created_at", "str", "when it was made", form="time"),
+        needed("id", "str", "a UUID of any version", form="uuid"),
+        needed("content", "str", "the text, which may be empty"),
+        needed("created_at", "str", "when it was made", form="time"),
         SchemaField("memory_type", "str", "the memory type in snake_case; any value is kept"),
         SchemaField("updated_at", "str", "when it was changed", form="time"),
         SchemaField("tags", "array", "labels", of="str"),
@@ -129,14 +119,14 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("version", "int", "its version, counted from 1", least=1, hard=True),
     ),
     "entity_ref": (
-        _need("name", "str", "its name"),
+        needed("name", "str", "its name"),
         SchemaField("entity_type", "str", "what kind of thing it is"),
         SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1, hard=True),
     ),
     "embeddings": (
-        _need("model", "str", "the model that made the vector"),
-        _need("dimensions", "int", "the length of the vector", least=1, hard=True),
-        _need("vector", "array", "the vector", "number"),
+        needed("model", "str", "the model that made the vector"),
+        needed("dimensions", "int", "the length of the vector", least=1, hard=True),
+        needed("vector", "array", "the vector", "number"),
         SchemaField("normalized", "bool", "whether its length is 1"),
     ),
     "source": (
@@ -151,8 +141,8 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("relationships", "array", "how they are related", of="relationship"),
     ),
     "entity": (
-        _need("id", "str", "its id, of any form"),
-        _need("name", "str", "its name"),
+        needed("id", "str", "its id, of any form"),
+        needed("name", "str", "its name"),
         SchemaField("types", "array", "what kinds of thing it is", of="str"),
         SchemaField("attributes", "object", "anything else about it"),
         SchemaField("summary", "str", "what it is, in words"),
@@ -160,10 +150,10 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
         SchemaField("last_seen_at", "str", "when it was last seen", form="time"),
     ),
     "relationship": (
-        _need("id", "str", "its id, of any form"),
-        _need("source_entity_id", "str", "the entity it starts from"),
-        _need("target_entity_id", "str", "the entity it leads to"),
-        _need("relation_type", "str", "how they are related"),
+        needed("id", "str", "its id, of any form"),
+        needed("source_entity_id", "str", "the entity it starts from"),
+        needed("target_entity_id", "str", "the entity it leads to"),
+        needed("relation_type", "str", "how they are related"),
         SchemaField("context", "str", "the text it comes from"),
         SchemaField("confidence", "number", "confidence, 0 to 1", least=0, most=1, hard=True),
         SchemaField("created_at", "str", "when it was first seen", form="time"),
@@ -173,70 +163,70 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
     ),
     # -- the dialect of the reference implementation --
     "episode": (
-        _need("id", "str", "its id"),
-        _need("name", "str", "its name"),
-        _may("content", "str", "what happened"),
-        _may("created_at", "str", "when", form="time"),
-        _may("entity_ids", "array", "entities that took part", "str"),
-        _may("source", "str", "where it came from"),
-        _may("metadata", "object", "anything else about it"),
+        needed("id", "str", "its id"),
+        needed("name", "str", "its name"),
+        nullable("content", "str", "what happened"),
+        nullable("created_at", "str", "when", form="time"),
+        nullable("entity_ids", "array", "entities that took part", "str"),
+        nullable("source", "str", "where it came from"),
+        nullable("metadata", "object", "anything else about it"),
     ),
     "todo": (
-        _need("id", "str", "its id", form="uuid"),
-        _need("content", "str", "what is to be done"),
-        _may("status", "str", "backlog, todo, in_progress, blocked, done or cancelled"),
-        _may("priority", "str", "urgent, high, medium, low or none"),
-        _may("created_at", "str", "when it was made", form="time"),
-        _may("updated_at", "str", "when it was changed", form="time"),
-        _may("due_date", "str", "when it is due", form="time"),
-        _may("completed_at", "str", "when it was done", form="time"),
-        _may("project_id", "str", "the project it belongs to"),
-        _may("parent_id", "str", "the todo it is a part of"),
-        _may("tags", "array", "labels", "str"),
-        _may("contexts", "array", "where it can be done", "str"),
-        _may("notes", "str", "anything else about it"),
-        _may("blocked_on", "str", "what it waits for"),
-        _may("recurrence", "str", "how often it repeats"),
-        _may("comments", "array", "comments on it", "comment"),
-        _may("related_memory_ids", "array", "memories it is related to", "str"),
-        _may("external_id", "str", "its id in another system"),
-        _may("blocked_by", "array", "todos it waits for", "str"),
+        needed("id", "str", "its id", form="uuid"),
+        needed("content", "str", "what is to be done"),
+        nullable("status", "str", "backlog, todo, in_progress, blocked, done or cancelled"),
+        nullable("priority", "str", "urgent, high, medium, low or none"),
+        nullable("created_at", "str", "when it was made", form="time"),
+        nullable("updated_at", "str", "when it was changed", form="time"),
+        nullable("due_date", "str", "when it is due", form="time"),
+        nullable("completed_at", "str", "when it was done", form="time"),
+        nullable("project_id", "str", "the project it belongs to"),
+        nullable("parent_id", "str", "the todo it is a part of"),
+        nullable("tags", "array", "labels", "str"),
+        nullable("contexts", "array", "where it can be done", "str"),
+        nullable("notes", "str", "anything else about it"),
+        nullable("blocked_on", "str", "what it waits for"),
+        nullable("recurrence", "str", "how often it repeats"),
+        nullable("comments", "array", "comments on it", "comment"),
+        nullable("related_memory_ids", "array", "memories it is related to", "str"),
+        nullable("external_id", "str", "its id in another system"),
+        nullable("blocked_by", "array", "todos it waits for", "str"),
     ),
     "comment": (
-        _need("id", "str", "its id"),
-        _need("content", "str", "the text"),
-        _may("created_at", "str", "when", form="time"),
-        _may("comment_type", "str", "comment, progress, resolution or activity"),
-        _may("author", "str", "who"),
+        needed("id", "str", "its id"),
+        needed("content", "str", "the text"),
+        nullable("created_at", "str", "when", form="time"),
+        nullable("comment_type", "str", "comment, progress, resolution or activity"),
+        nullable("author", "str", "who"),
     ),
     "project": (
-        _need("id", "str", "its id"),
-        _need("name", "str", "its name"),
-        _may("created_at", "str", "when it was made", form="time"),
-        _may("prefix", "str", "how the short ids of its todos begin"),
-        _may("description", "str", "what it is about"),
-        _may("status", "str", "active, onhold, completed or archived"),
-        _may("color", "str", "how it is shown"),
-        _may("icon", "str", "how it is shown"),
+        needed("id", "str", "its id"),
+        needed("name", "str", "its name"),
+        nullable("created_at", "str", "when it was made", form="time"),
+        nullable("prefix", "str", "how the short ids of its todos begin"),
+        nullable("description", "str", "what it is about"),
+        nullable("status", "str", "active, onhold, completed or archived"),
+        nullable("color", "str", "how it is shown"),
+        nullable("icon", "str", "how it is shown"),
     ),
     "reminder": (
-        _need("id", "str", "its id"),
-        _need("content", "str", "what to remind of"),
-        _need("trigger", "object", "when to remind", "trigger"),
-        _may("status", "str", "pending, triggered, dismissed or expired"),
-        _may("created_at", "str", "when it was made", form="time"),
-        _may("priority", "int", "1 to 5"),
-        _may("tags", "array", "labels", "str"),
-        _may("triggered_at", "str", "when it went off", form="time"),
-        _may("dismissed_at", "str", "when it was dismissed", form="time"),
+        needed("id", "str", "its id"),
+        needed("content", "str", "what to remind of"),
+        needed("trigger", "object", "when to remind", "trigger"),
+        nullable("status", "str", "pending, triggered, dismissed or expired"),
+        nullable("created_at", "str", "when it was made", form="time"),
+        nullable("priority", "int", "1 to 5"),
+        nullable("tags", "array", "labels", "str"),
+        nullable("triggered_at", "str", "when it went off", form="time"),
+        nullable("dismissed_at", "str", "when it was dismissed", form="time"),
     ),
     "trigger": (
-        _need("type", "str", "time, duration or context"),
-        _may("at", "str", "the time", form="time"),
-        _may("seconds", "number", "how long after `from`"),
-        _may("from", "str", "when the duration begins", form="time"),
-        _may("keywords", "array", "words that set it off", "str"),
-        _may("threshold", "number", "the similarity that the context needs"),
+        needed("type", "str", "time, duration or context"),
+        nullable("at", "str", "the time", form="time"),
+        nullable("seconds", "number", "how long after `from`"),
+        nullable("from", "str", "when the duration begins", form="time"),
+        nullable("keywords", "array", "words that set it off", "str"),
+        nullable("threshold", "number", "the similarity that the context needs"),
     ),
 }
 
