@@ -44,16 +44,12 @@ class CrewaiStorage:
         self._entries = Entries(memory.store, memory.user, namespace)
 
     def save(self, records: list[Any]) -> None:
-        """Store records; one with a known id supersedes the stored one."""
+        """Store records with their embeddings in one transaction, over those with the same ids."""
         self._check_dimension(record.embedding for record in records)
-        self._entries.set_many({str(record.id): _held(record) for record in records})
-        vectors = [
-            (entry.address, record.embedding)
-            for record in records
-            if record.embedding and (entry := self._entries.get(str(record.id))) is not None
-        ]
-        if vectors:
-            self._store.vectors.add_many(vectors, model=self._entries.namespace)
+        self._entries.set_many(
+            {str(record.id): _held(record) for record in records},
+            vectors={str(one.id): one.embedding for one in records if one.embedding},
+        )
 
     def update(self, record: Any) -> None:
         """Replace the record with the same id; without an embedding it keeps the former one."""

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omsgrain import GrainStore
     from omsgrain.grain import Grain
     from omsgrain.query.filters import Filters
+    from omsgrain.search.vectors import Vector
 
 _RELATION: Final = "has_value"
 _FORGOTTEN: Final = "forgotten"
@@ -183,24 +184,36 @@ class Entries:
         return self._change([(name, pack(value), name)])[0]
 
     def set_many(
-        self, values: Mapping[str, Any], *, renamed: Mapping[str, str] | None = None
+        self,
+        values: Mapping[str, Any],
+        *,
+        renamed: Mapping[str, str] | None = None,
+        vectors: Mapping[str, Vector] | None = None,
     ) -> None:
         """Store several values, and rename others with their history, in one transaction.
 
         Args:
             values: JSON values by name.
             renamed: new names by the old ones. A name without a value is left out.
+            vectors: vectors of values by name, with the namespace as the name of their model. The
+                vector of an equal value is replaced in a transaction of its own.
         """
         changes = [(name, pack(value), name) for name, value in values.items()]
         for old, new in (renamed or {}).items():
             found = self._current(old)
             if found:
                 changes.append((new, found[0]["object"], old))
-        self._change(changes)
+        self._change(changes, vectors)
 
-    def _change(self, changes: Sequence[tuple[str, Any, str]]) -> list[str]:
+    def _change(
+        self, changes: Sequence[tuple[str, Any, str]], vectors: Mapping[str, Vector] | None = None
+    ) -> list[str]:
         """Store values, each a name, the value and the name that it supersedes."""
         addresses: list[str] = []
+        beside = [
+            {self.namespace: vectors[name]} if vectors and name in vectors else None
+            for name, _, _ in changes
+        ]
         items: dict[int, tuple[dict[str, Any], Filters]] = {}
         with self._lock:
             for i, (name, held, before) in enumerate(changes):
@@ -216,9 +229,18 @@ class Entries:
                 }
                 items[i] = self._fields(name, held, latest), replaced
             if items:
-                stored = lifecycle.replace_many(context_of(self.store), [*items.values()])
+                stored = lifecycle.replace_many(
+                    context_of(self.store), [*items.values()], vectors=[beside[i] for i in items]
+                )
                 for i, address in zip(items, stored, strict=True):
                     addresses[i] = address
+            equal = [
+                (addresses[i], vector[self.namespace])
+                for i, vector in enumerate(beside)
+                if vector is not None and i not in items
+            ]
+            if equal:
+                self.store.vectors.add_many(equal, model=self.namespace)
         return addresses
 
     def delete(self, names: Iterable[str]) -> int:

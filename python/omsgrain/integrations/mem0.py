@@ -305,7 +305,9 @@ class Mem0Memory:
     ) -> None:
         if not isinstance(text, str):
             raise InvalidArgumentError("a memory is a text", field="/text")
-        vectors = [] if self._embedder is None else self._embedder.vectors([text])
+        vectors = None
+        if self._embedder is not None:
+            vectors = {self._embedder.model: self._embedder.vectors([text])[0]}
         fields = {
             "type": "belief",
             "subject": id,
@@ -321,13 +323,7 @@ class Mem0Memory:
         if tags := [f"{n}:{payload[n]}" for n in ("agent_id", "run_id") if n in payload]:
             fields["structural_tags"] = tags
         replaced: Filters = {"subject": id, "namespace": _NAMESPACE}
-        if before is None:
-            address = self.store.put(fields)
-        else:
-            address = self.store.put(fields, replaces=replaced)
-        if self._embedder is not None:
-            pairs = zip([address], vectors, strict=True)
-            self.store.vectors.add_many(pairs, model=self._embedder.model)
+        self.store.put(fields, replaces=None if before is None else replaced, vectors=vectors)
 
     def _find(self, id: str) -> Grain | None:
         page = self.store.query(subject=str(id), namespace=_NAMESPACE, limit=1)

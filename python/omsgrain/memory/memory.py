@@ -299,7 +299,8 @@ class Memory:
     ) -> list[str]:
         """Store the messages of a conversation, an Event each, and return their addresses.
 
-        All are stored, or none. ``store.graph.thread(session)`` returns a session in order.
+        All are stored with their vectors, or none. ``store.graph.thread(session)`` returns a
+        session in order.
 
         Args:
             messages: each with ``role`` and ``content``, which is a text or a list of blocks;
@@ -319,11 +320,12 @@ class Memory:
         ]
         embedder = self._embedder
         texts = [str(grain.get("content", "")) for grain in grains]
-        vectors = [] if embedder is None else embedder.vectors([text or " " for text in texts])
-        addresses = [a for a in self.store.put_many(grains).addresses if a is not None]
+        vectors = None
         if embedder is not None:
-            self.store.vectors.add_many(zip(addresses, vectors, strict=True), model=embedder.model)
-        return addresses
+            made = embedder.vectors([text or " " for text in texts])
+            vectors = [{embedder.model: vector} for vector in made]
+        report = self.store.put_many(grains, vectors=vectors)
+        return [address for address in report.addresses if address is not None]
 
     def recall(
         self,

@@ -51,6 +51,7 @@ from omsgrain.store.expiry import end_of, set_end_of
 from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import is_about_nobody
+from omsgrain.store.vectors import add_vectors
 from omsgrain.store.write import (
     Item,
     address_of_same,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
     from omsgrain.store.context import Settings
     from omsgrain.store.expiry import Expiry
+    from omsgrain.store.vectors import ModelVectors
 
 _REPLACED = 100  # grains that one grain replaces
 _WALK = 4_096  # grains of another lineage to search for a cycle
@@ -361,19 +363,15 @@ def supersede(context: Context, old: str, new: Item, justification: str | None) 
     return write_grains(context, given, work)
 
 
-def replace_matches(
-    context: Context, item: Item, filters: Filters, expires_at: Expiry | None
-) -> str:
-    """Put a grain, and supersede the current ones that match, in one transaction."""
-    return replace_many(context, [(item, filters)], expires_at)[0]
-
-
 def replace_many(
-    context: Context, items: Sequence[tuple[Item, Filters]], expires_at: Expiry | None = None
+    context: Context,
+    items: Sequence[tuple[Item, Filters]],
+    expires_at: Expiry | None = None,
+    vectors: Sequence[ModelVectors | None] = (),
 ) -> list[str]:
     """Put grains, each in place of the current ones that match its filters, in one transaction.
 
-    Returns their addresses.
+    Returns their addresses. There are vectors for each item, or none at all.
     """
     each = [conditions(filters) for _, filters in items]
     for asked in each:
@@ -384,7 +382,7 @@ def replace_many(
     end = None if expires_at is None else end_of(context, expires_at)
     parts = [prepare_one(item, resolver=context.settings.resolver) for item, _ in items]
     for note in (note for part in parts for note in part.warnings):
-        warnings.warn(note.message, OmsWarning, stacklevel=4)
+        warnings.warn(note.message, OmsWarning, stacklevel=3)
     given = PreparedGrains.joined(parts)
 
     def work(writer: Writer) -> list[str]:
@@ -393,6 +391,8 @@ def replace_many(
             one = given if len(each) == 1 else given.only([i])
             found.append(_put_for_matches(context, writer, one, asked))
         set_end_of(writer, found, end)
+        if vectors:
+            add_vectors(context, writer, zip(found, vectors, strict=True))
         return [digest.hex() for digest in found]
 
     return write_grains(context, given, work)

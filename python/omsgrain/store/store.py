@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from omsgrain.store.read import Consumers
     from omsgrain.store.reviews import Reviews
     from omsgrain.store.trust import GrainTrust
-    from omsgrain.store.vectors import Vectors
+    from omsgrain.store.vectors import ModelVectors, Vectors
     from omsgrain.store.write import Item, PutReport
 
 
@@ -94,6 +94,7 @@ class GrainStore(StorePart):
         allow_erased: bool = False,
         expires_at: Expiry | None = None,
         replaces: Filters | None = None,
+        vectors: ModelVectors | None = None,
     ) -> str:
         """Store one grain. After the call, it is durable, and queries in any process find it.
 
@@ -111,6 +112,7 @@ class GrainStore(StorePart):
             replaces: filters; the grain supersedes the current grains that match them, at most
                 100, in the same transaction. So writers that race lose no version. It excludes
                 ``dedupe`` and ``allow_erased``.
+            vectors: vectors by model name, stored in the same transaction, as ``vectors.add``.
 
         Returns:
             The address of the stored blob; for an encrypted grain, of the encrypted blob.
@@ -126,12 +128,11 @@ class GrainStore(StorePart):
             from omsgrain.store import lifecycle
 
             if dedupe is not None or allow_erased:
-                expected = "no dedupe and no allow_erased"
-                raise SchemaError(
-                    "replaces excludes other options", field="/replaces", expected=expected
-                )
-            return lifecycle.replace_matches(self._context, item, replaces, expires_at)
-        return write.put(self._context, item, dedupe, allow_erased, expires_at)
+                message = "replaces excludes dedupe and allow_erased"
+                raise SchemaError(message, field="/replaces")
+            items = [(item, replaces)]
+            return lifecycle.replace_many(self._context, items, expires_at, [vectors])[0]
+        return write.put(self._context, item, dedupe, allow_erased, expires_at, vectors)
 
     def put_many(
         self,
@@ -141,13 +142,13 @@ class GrainStore(StorePart):
         batch_size: int = write.BATCH,
         allow_erased: bool = False,
         expires_at: Expiry | None = None,
+        vectors: Sequence[ModelVectors | None] | None = None,
     ) -> PutReport:
         """Store many grains.
 
         With ``errors="raise"``, the call checks every item, then stores all of them in one
         transaction, or none. All items must fit in memory. With ``errors="collect"``, each batch
-        is
-        a transaction of its own: rejected items are reported, an endless iterator works, and a
+        is a transaction of its own: rejected items are reported, an endless iterator works, and a
         failure keeps the batches before it. Spec: OMS §28.
 
         Args:
@@ -157,12 +158,13 @@ class GrainStore(StorePart):
             batch_size: items per transaction, with "collect"; fewer if the memory limit is small.
             allow_erased: store items even if they were erased before.
             expires_at: as for ``put``.
+            vectors: for each item None, or vectors as for ``put``.
 
         Raises:
             OmsError: the first rejected item, with "raise"; a ``batch_size`` below 1.
             StoreError: the store is read-only, full or damaged.
         """
-        options = errors, batch_size, allow_erased, expires_at
+        options = errors, batch_size, allow_erased, expires_at, vectors
         return write.put_many(self._context, items, *options)
 
     def get(self, address: str) -> Grain:

@@ -3,18 +3,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from omsgrain import _core
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search import vectors
 from omsgrain.storage.base import KeyedReader, Reader, Writer
-from omsgrain.store.context import StorePart, seq_of, stored_digest
+from omsgrain.store.context import Context, StorePart, seq_of, stored_digest
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import Sealer
     from omsgrain.search.vectors import Model, Vector
+
+    ModelVectors: TypeAlias = Mapping[str, Vector]
+    """The vectors of a grain by model name."""
 
 
 class Vectors(StorePart):
@@ -52,19 +55,8 @@ class Vectors(StorePart):
             NotFoundError, SchemaError, RangeError, StoreError: as for ``add``. Nothing was stored.
         """
         context = self._context
-        given = [(_core.parse_address(address), vector) for address, vector in items]
-
-        def work(writer: Writer) -> None:
-            changed = []
-            for digest, vector in given:
-                before = writer.last_seq()
-                add_vector(writer, digest, vector, model)
-                if writer.last_seq() > before:
-                    changed.append(stored_digest(writer, digest))
-            if changed:
-                context.note(writer, "vector", changed)
-
-        context.storage.write(work)
+        given = [(_core.parse_address(address), {model: vector}) for address, vector in items]
+        context.storage.write(lambda writer: add_vectors(context, writer, given))
 
     def get(self, address: str) -> dict[str, Sequence[float]]:
         """Return the vectors of a grain by model name, with the stored values.
@@ -85,6 +77,21 @@ class Vectors(StorePart):
         """Return the models whose vectors are stored, with their dimensions."""
         with self._context.storage.read() as reader:
             return vectors.models(reader)
+
+
+def add_vectors(
+    context: Context, writer: Writer, items: Iterable[tuple[bytes, ModelVectors | None]]
+) -> None:
+    """Store the vectors of some grains, and note those that changed in the audit trail."""
+    changed = []
+    for digest, own in items:
+        before = writer.last_seq()
+        for model, vector in (own or {}).items():
+            add_vector(writer, digest, vector, model)
+        if writer.last_seq() > before:
+            changed.append(stored_digest(writer, digest))
+    if changed:
+        context.note(writer, "vector", changed)
 
 
 def add_vector(writer: Writer, digest: bytes, vector: Vector, model: str) -> None:

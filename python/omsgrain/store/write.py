@@ -54,6 +54,7 @@ from omsgrain.store.reviews import Review, add
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
     from omsgrain.store.expiry import Expiry
+    from omsgrain.store.vectors import ModelVectors
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
 """A value that can be put: fields, a grain (a mapping too) or a blob."""
@@ -460,6 +461,10 @@ class PutOutcome(NamedTuple):
     new: Sequence[bool]
     refused: Mapping[int, OmsError]
 
+    def stored(self) -> list[int]:
+        """Return the positions of the grains that are in the store now."""
+        return [i for i in range(len(self.digests)) if i not in self.refused]
+
     def known(self) -> list[bytes]:
         """Return the addresses of the grains that were there already."""
         each = enumerate(zip(self.digests, self.new, strict=True))
@@ -493,6 +498,7 @@ def put(
     dedupe: Literal["semantic"] | None,
     allow_erased: bool,
     expires_at: Expiry | None = None,
+    vectors: ModelVectors | None = None,
 ) -> str:
     if dedupe not in (None, "semantic"):
         raise SchemaError("unknown way to find duplicates", expected='"semantic" or None')
@@ -503,17 +509,30 @@ def put(
     def work(writer: Writer) -> str:
         same = None if dedupe is None else _same(writer, given)
         if same is not None:
-            renew(context, writer, [bytes.fromhex(same)])
-            return same
-        done = put_admitted(context, writer, given, True, allow_erased)
-        if end is not None:
-            set_end_of(writer, done.digests, end)
-        elif not done.new[0]:
-            renew(context, writer, done.digests)
-        return done.digests[0].hex()
+            digest = bytes.fromhex(same)
+            renew(context, writer, [digest])
+        else:
+            done = put_admitted(context, writer, given, True, allow_erased)
+            digest = done.digests[0]
+            if end is not None:
+                set_end_of(writer, done.digests, end)
+            elif not done.new[0]:
+                renew(context, writer, done.digests)
+        if vectors is not None:
+            keep_vectors(context, writer, [(digest, vectors)])
+        return digest.hex()
 
     end = None if expires_at is None else end_of(context, expires_at)
     return write_grains(context, given, work, allow_erased=allow_erased)
+
+
+def keep_vectors(
+    context: Context, writer: Writer, items: Iterable[tuple[bytes, ModelVectors | None]]
+) -> None:
+    """Store vectors in the transaction that stores their grains."""
+    from omsgrain.store.vectors import add_vectors  # loads the search
+
+    add_vectors(context, writer, items)
 
 
 def _same(writer: Writer, given: PreparedGrains) -> str | None:
@@ -547,6 +566,7 @@ def put_many(
     batch_size: int,
     allow_erased: bool,
     expires_at: Expiry | None = None,
+    vectors: Sequence[ModelVectors | None] | None = None,
 ) -> PutReport:
     stop = stops(errors)
     end = None if expires_at is None else end_of(context, expires_at)
@@ -564,10 +584,10 @@ def put_many(
         if stop:
             held.append(given)
         else:
-            report = _put_part(context, given, report, False, allow_erased, end)
+            report = _put_part(context, given, report, False, allow_erased, end, vectors)
     if held:
         joined = PreparedGrains.joined(held)
-        report = _put_part(context, joined, report, True, allow_erased, end)
+        report = _put_part(context, joined, report, True, allow_erased, end, vectors)
     report.errors.sort(key=lambda item: item.index)
     return report
 
@@ -579,20 +599,29 @@ def _put_part(
     stop: bool,
     allow_erased: bool,
     end: int | None,
+    vectors: Sequence[ModelVectors | None] | None,
 ) -> PutReport:
     """Store the accepted grains in one transaction, and add to a report."""
     first = len(report.addresses)
     report.addresses.extend([None] * given.count)
+    lacking = 0 if vectors is None else len(report.addresses) - len(vectors)
+    if lacking > 0 or (stop and lacking):
+        expected = "None or a map for each item"
+        raise SchemaError(
+            "items and vectors differ in number", field="/vectors", expected=expected
+        )
     if not given.pairs:
         return report
 
     def work(writer: Writer) -> PutOutcome:
         done = put_admitted(context, writer, given, stop, allow_erased)
         if end is not None:
-            kept = [digest for i, digest in enumerate(done.digests) if i not in done.refused]
-            set_end_of(writer, kept, end)
+            set_end_of(writer, [done.digests[i] for i in done.stored()], end)
         elif not all(done.new):
             renew(context, writer, done.known())
+        if vectors is not None:
+            own = ((done.digests[i], vectors[first + given.places[i]]) for i in done.stored())
+            keep_vectors(context, writer, own)
         return done
 
     digests, new, refused = write_grains(context, given, work, allow_erased=allow_erased)

@@ -183,9 +183,8 @@ class LangGraphStore(BaseStore):
             fields["context"] = about
         vector = self._vector(value, op.index)
         ends = None if op.ttl is None else timedelta(minutes=op.ttl)
-        address = self.store.put(fields, replaces=named, expires_at=ends)
-        if vector is not None:
-            self.store.vectors.add_many([(address, vector)], model=ROOT)
+        vectors = None if vector is None else {ROOT: vector}
+        address = self.store.put(fields, replaces=named, expires_at=ends, vectors=vectors)
         if old is not None and ends is not None:  # its history ends with it
             olds = [one.address for one in self.store.history(address)]
             self.store.privacy.expire([one for one in olds if one != address], ends)
