@@ -43,8 +43,8 @@ BELIEF: dict[str, Any] = FIELDS | {"created_at": 1768471200123}
 def test_tables_of_the_store() -> None:
     rows = [row[:2] for row in table(LAYOUT, "table", "life", "key", "value")]
     assert rows == [[each.name.decode(), each.life.name] for each in tables.TABLES]
-    records = {row[0]: int(row[1]) for row in table(LAYOUT, "record of `meta-0", "size", "value")}
-    assert records == {
+    found = {row[0]: int(row[1]) for row in table(LAYOUT, "record of `meta-0", "size", "value")}
+    assert found == {
         tables.FORMAT_RECORD.decode(): tables.FORMAT_VALUE.size,
         tables.HEAD_RECORD.decode(): tables.HEAD.size,
         log.HEAD_RECORD.decode(): log.HEAD_VALUE.size,
@@ -53,6 +53,7 @@ def test_tables_of_the_store() -> None:
         tombstones.KEY_RECORD.decode(): 32,
         mentions.NAMED_RECORD.decode(): tables.SEQUENCE.size,
         blind_index.SEALS_RECORD.decode(): 1,
+        state.REMOVED_RECORD.decode(): tables.SEQUENCE.size,
         f"{read.POSITION_PREFIX.decode()}NAME": tables.SEQUENCE.size,
     }
     assert f"format of the store, now {tables.FORMAT};" in LAYOUT.read_text("utf-8")

@@ -41,7 +41,7 @@ _COUNTS: Final = {
 def metrics_text(store: GrainStore, counts: BridgeCounts) -> str:
     """Return the figures of a bridge and its store."""
     own = counters("omsgrain_bridge", counts.to_dict(), _COUNTS)
-    return text_of([*store_figures(store.stats()), *own])
+    return text_of([*store_figures(store), *own])
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from omsgrain.cli.open import (
     writable,
 )
 from omsgrain.errors import IntegrityError, StoreError
+from omsgrain.json_values import time_text
 from omsgrain.storage.location import Where, location_of
 
 INIT = """
@@ -115,21 +116,25 @@ def stats(store: Where, prometheus: bool, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.
 
     The watermark is the last sequence number in the index on disk; the memtable covers the grains
-    after it.
+    after it. Removed are the grains that left, for any reason. A bounded history also has its
+    limits, and when grains last left by them, as the newest entries of the audit trail have it.
     """
     if prometheus and as_json:
         raise click.UsageError("--prometheus and --json exclude each other")
     with open_store(store, readonly=True) as grains:
-        found = grains.stats()
-    if prometheus:
-        from omsgrain.server.metrics import store_figures, text_of
+        if prometheus:
+            from omsgrain.server.metrics import store_figures, text_of
 
-        click.echo(text_of(store_figures(found)), nl=False)
-        return
-    values = asdict(found)
+            click.echo(text_of(store_figures(grains)), nl=False)
+            return
+        values = asdict(grains.stats()) | asdict(grains.maintenance.history_state())
+    for name in ("oldest_at", "retained_at"):
+        if values[name] is not None:
+            values[name] = time_text(values[name])
     if as_json:
         output.emit(values)
         return
+    values = {name: value for name, value in values.items() if value is not None}
     width = max(map(len, values))
     for name, value in values.items():
         click.echo(f"{name.replace('_', ' '):<{width}}  {value}")

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from omsgrain._core import __version__
 
 if TYPE_CHECKING:
-    from omsgrain.storage.base import StoreStats
+    from omsgrain.store import GrainStore
 
 MEDIA_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0)
@@ -29,10 +29,18 @@ _STORE: Final = {
     "grains": "Number of grains.",
     "blob_bytes": "Bytes of the grains' blobs.",
     "file_bytes": "Bytes of the store's file.",
+    "free_bytes": "Bytes of the file that new grains use again.",
     "map_bytes": "Bytes of address space that the store reserves.",
     "last_seq": "The last sequence number.",
     "watermark": "The last sequence number whose index rows are on disk.",
     "format": "The store format.",
+}
+_REMOVED: Final = {"removed_grains": "Grains that left the store, for any reason."}
+_HISTORY: Final = {
+    "oldest_grain_timestamp_seconds": "When the oldest grain was created.",
+    "history_run_timestamp_seconds": "When grains last left by age or by size.",
+    "history_keep_seconds": "The age at which grains leave.",
+    "history_max_bytes": "The size of the file at which the oldest grains leave.",
 }
 
 Kind = Literal["counter", "gauge", "histogram"]
@@ -83,13 +91,27 @@ def counters(prefix: str, values: Mapping[str, float], helps: Mapping[str, str])
     ]
 
 
-def store_figures(stats: StoreStats) -> list[Figure]:
-    """Return the figures of a store."""
+def store_figures(store: GrainStore) -> list[Figure]:
+    """Return the figures of a store; those of a bounded history only if something bounds it."""
     version = [("", {"version": __version__}, 1.0)]
+    prefix, history = "omsgrain_store", store.maintenance.history_state()
+    values = {
+        "oldest_grain_timestamp_seconds": _seconds(history.oldest_at),
+        "history_run_timestamp_seconds": _seconds(history.retained_at),
+        "history_keep_seconds": _seconds(history.keep),
+        "history_max_bytes": history.max_bytes,
+    }
+    there = {name: value for name, value in values.items() if value is not None}
     return [
         Figure("omsgrain_info", "gauge", "The version of omsgrain.", version),
-        *gauges("omsgrain_store", asdict(stats), _STORE),
+        *gauges(prefix, asdict(store.stats()), _STORE),
+        *counters(prefix, {"removed_grains": history.removed}, _REMOVED),
+        *gauges(prefix, there, {name: _HISTORY[name] for name in there}),
     ]
+
+
+def _seconds(millis: int | None) -> float | None:
+    return None if millis is None else millis / 1000
 
 
 class RequestCounts:

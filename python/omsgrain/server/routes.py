@@ -149,8 +149,8 @@ async def metrics(call: RequestContext) -> Response:
     counts = call.service.options.counts
     if counts is None:
         raise HttpRefusal("not_found", "the server was started without --metrics")
-    stats = await call.service.quick(call.service.stores.main.stats)
-    return Response(text_of([*store_figures(stats), *counts.figures()]), media_type=METRICS)
+    figures = await call.service.quick(lambda: store_figures(call.service.stores.main))
+    return Response(text_of([*figures, *counts.figures()]), media_type=METRICS)
 
 
 async def openapi(call: RequestContext) -> Response:

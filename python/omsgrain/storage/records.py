@@ -38,6 +38,7 @@ from omsgrain.storage.tables import (
     EVENT,
     EVENTS,
     HOLDS,
+    META,
     MODELS,
     REMOVALS,
     SEALED,
@@ -55,6 +56,7 @@ from omsgrain.storage.tables import (
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
 
+REMOVED_RECORD = b"removed"
 SUPERSEDED, RETRACTED, RESTRICTED, CONTESTED, VERIFIED = 1, 2, 4, 8, 16
 PAST = SUPERSEDED | RETRACTED | RESTRICTED
 """Bits of a grain that is not current."""
@@ -328,6 +330,18 @@ def add_removal(writer: Writer, seqs: Iterable[int]) -> None:
     found = ranges(sorted(seqs))
     if found:
         writer.set_row(REMOVALS, SEQUENCE.pack(writer.next_number()), pack_ranges(found))
+
+
+def count_removed(writer: Writer, grains: int) -> None:
+    """Add to the number of grains that left the store."""
+    total = removed_count(writer) + grains
+    writer.set_row(META, REMOVED_RECORD, SEQUENCE.pack(total))
+
+
+def removed_count(reader: Reader) -> int:
+    """Return how many grains left the store since it was made, for any reason."""
+    row = reader.row(META, REMOVED_RECORD)
+    return 0 if row is None else int.from_bytes(row, "big")
 
 
 def ranges(seqs: Sequence[int]) -> Ranges:

@@ -228,6 +228,7 @@ def remove(
     _review(writer, act, rules)
     policy_context.leave(writer, [seq])
     writer.remove(seq)
+    records.count_removed(writer, 1)
 
 
 def _place(writer: Writer, given: PreparedGrains, whole: bool) -> None:

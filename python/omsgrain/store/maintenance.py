@@ -23,6 +23,7 @@ from omsgrain.storage.base import (
 from omsgrain.store import history_limits
 from omsgrain.store.context import Context, StorePart
 from omsgrain.store.history_limits import HistoryLimits, HistoryReport, must_have_file
+from omsgrain.store.history_state import HistoryState, history_state
 
 if TYPE_CHECKING:
     from omsgrain.query.filters import Filters
@@ -125,6 +126,14 @@ class Maintenance(StorePart):
             raise SchemaError("nothing bounds the history", expected="keep or max_bytes")
         must_have_file(limits, self._context.inner.sidecar.folder is not None)
         return history_limits.retain(self._context, limits, dry_run)
+
+    def history_state(self) -> HistoryState:
+        """Return how far the store goes back, how much left it, and what bounds it.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        return history_state(self._context)
 
     def index_text(self, progress: Callable[[int], object] | None = None) -> None:
         """Add all new grains to the text index, as the next search would; make it if need be.

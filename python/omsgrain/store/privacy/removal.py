@@ -141,6 +141,7 @@ def remove_grains(
     _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
     policy_context.leave(writer, list(found))
     writer.remove_many(list(found))
+    records.count_removed(writer, len(found))
     together = []
     alone = {names.stored for names in found.values() if names.sealed}
     if alone and not tombstone:  # or a bounded history would grow by an event a grain
