@@ -90,13 +90,15 @@ def run_vector(vector: Any, name: str) -> VectorOutcome:
     expected = str(vector.get("expect_error") or vector.get("address", ""))
     try:
         if "bundle" in vector:
-            expected, problem = _run_bundle(vector, name)
+            expected, problem = _run_bundle(vector)
         elif "kind" in vector:
-            expected, problem = _run_bytes(vector, name)
+            expected, problem = _run_bytes(vector)
         elif "document" in vector:
-            expected, problem = _run_document(vector, name)
+            expected, problem = _run_document(vector)
         else:
-            problem = _shape(vector, name) or _run(vector)
+            problem = _shape(vector) or _run(vector)
+        if problem is None and not name.endswith(str(vector["id"])):
+            problem = f"the id is {vector['id']!r}"
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError, OmsError) as error:
         problem = f"the vector cannot be run: {error!r}"
     return VectorOutcome(name, _short(str(expected)), None if problem is None else _short(problem))
@@ -106,15 +108,13 @@ def _short(text: str) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
-def _shape(vector: Mapping[str, Any], name: str) -> str | None:
+def _shape(vector: Mapping[str, Any]) -> str | None:
     if unknown := set(vector) - _KEYS | set(vector.get("stages", {})) - _STAGES:
         return f"unknown keys: {', '.join(sorted(unknown))}"
     if len(_SOURCES & set(vector)) != 1:
         return f"must have one of {', '.join(sorted(_SOURCES))}"
     if ("expect_error" in vector) == ("decoded" in vector):
         return "must have either expect_error or decoded"
-    if not name.endswith(str(vector["id"])):
-        return f"the id is {vector['id']!r}"
     return None
 
 
@@ -226,15 +226,13 @@ _MORE: Final[dict[str, tuple[set[str], ...]]] = {
 }
 
 
-def _run_bytes(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+def _run_bytes(vector: Mapping[str, Any]) -> tuple[str, str | None]:
     """Run one vector."""
     wrong = vector.get("wrong")
     expected = str(wrong["code"] if wrong else vector.get("address", "good"))
     shapes = _MORE.get(str(vector["kind"]), ())
     if not any(set(vector) == {*_BYTE_KEYS, *shape} for shape in shapes):
         return expected, "unknown or missing keys"
-    if not name.endswith(str(vector["id"])):
-        return expected, f"the id is {vector['id']!r}"
     try:
         pairs = _RUN[str(vector["kind"])](vector)
     except OmsError as error:
@@ -342,7 +340,7 @@ _BUNDLE_KEYS: Final = (
 _IN_JSON: Final = ("json", "document", "array", "corpus")
 
 
-def _run_document(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+def _run_document(vector: Mapping[str, Any]) -> tuple[str, str | None]:
     """Run one vector of a MIF document."""
     wrong = [one["rule"] for one in [vector.get("fault"), *vector.get("problems", ())] if one]
     expected = wrong[0] if wrong else ", ".join(vector.get("warnings", ())) or "good"
@@ -350,8 +348,6 @@ def _run_document(vector: Mapping[str, Any], name: str) -> tuple[str, str | None
     linked = of is not None and "mode" in of.load_options
     if unknown := set(vector) ^ {*_DOCUMENT_KEYS, *(_LINKED if linked else ())}:
         return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
-    if not name.endswith(str(vector["id"])):
-        return expected, f"the id is {vector['id']!r}"
     data = vector["document"].encode("utf-8", "surrogatepass")
     try:
         if (format := formats.sniff(data)) != vector["format"]:
@@ -415,14 +411,12 @@ def _values(problem: Problem, *, line: bool | None = None) -> dict[str, Any]:
     return found | ({"line": problem.line} if with_line else {})
 
 
-def _run_bundle(vector: Mapping[str, Any], name: str) -> tuple[str, str | None]:
+def _run_bundle(vector: Mapping[str, Any]) -> tuple[str, str | None]:
     """Run one vector of an AIMEM bundle."""
     wrong = [problem["rule"] for problem in vector.get("problems", ())]
     expected = wrong[0] if wrong else str(vector.get("checksum", ""))
     if unknown := set(vector) ^ set(_BUNDLE_KEYS):
         return expected, f"unknown or missing keys: {', '.join(sorted(unknown))}"
-    if not name.endswith(str(vector["id"])):
-        return expected, f"the id is {vector['id']!r}"
     data = vector["bundle"].encode("utf-8", "surrogatepass")
     problems, warnings = _scanned(data) if vector["form"] == "lines" else _validated(data)
     found = [_values(problem, line=vector["form"] == "lines") for problem in problems]

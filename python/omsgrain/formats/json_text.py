@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import islice, product
 from typing import Any, Final, NamedTuple, TypeVar
@@ -156,6 +157,18 @@ _KINDS: Final[dict[type, str]] = {
     float: "a number",
     type(None): "null",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLimits:
+    """The limits of a reader. It refuses a larger document before it parses it."""
+
+    document: int = 100 << 20  # bytes of a document
+    values: int = VALUES  # values of it, keys not counted
+    depth: int = 128  # objects and arrays inside one another
+
+    def parse(self, data: bytes) -> Any:
+        return parse(data, most=self.document, depth=self.depth, values=self.values)
 
 
 def parse(

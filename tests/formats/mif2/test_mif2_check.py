@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 
 from omsgrain.formats import DocumentError
+from omsgrain.formats.json_text import JsonLimits
 from omsgrain.formats.mif2 import format as document
-from omsgrain.formats.mif2.check import RULES, WARNINGS, Mif2Limits
+from omsgrain.formats.mif2.check import RULES, WARNINGS
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import MOST
 from support.edited_documents import GONE, edited, rules
@@ -217,12 +218,12 @@ def test_problems_show_no_content() -> None:
 
 def test_limits() -> None:
     data = spelled(FULL)
-    assert rules(document.validate(data, Mif2Limits(document=len(data) - 1)).faults) == [
+    assert rules(document.validate(data, JsonLimits(document=len(data) - 1)).faults) == [
         ("too_large", "")
     ]
-    assert document.validate(data, Mif2Limits(document=len(data))).total == 0
-    assert document.validate(data, Mif2Limits(depth=4)).faults[0].rule == "too_deep"
-    assert document.validate(data, Mif2Limits(depth=5)).total == 0
+    assert document.validate(data, JsonLimits(document=len(data))).total == 0
+    assert document.validate(data, JsonLimits(depth=4)).faults[0].rule == "too_deep"
+    assert document.validate(data, JsonLimits(depth=5)).total == 0
 
 
 def test_hostile_sizes_are_cheap() -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain.formats import times
-from omsgrain.formats.json_text import VALUES
+from omsgrain.formats.json_text import JsonLimits
 from omsgrain.formats.schema import SchemaField, needed, nullable
 from omsgrain.formats.times import Instant as Instant
 from omsgrain.formats.times import is_uuid
@@ -36,13 +36,12 @@ TEXT = 65_536
 
 
 @dataclass(frozen=True, slots=True)
-class AimemLimits:
-    """The limits of a reader. It refuses a larger document before it parses it."""
+class AimemLimits(JsonLimits):
+    """The limits of a reader of bundles."""
 
     document: int = 64 << 20  # bytes of a bundle in one JSON document; a larger one comes by lines
-    values: int = VALUES  # values of such a document, keys not counted
+    depth: int = 64
     line: int = 8 << 20  # bytes of a line of NDJSON
-    depth: int = 64  # objects and arrays inside one another
     content: int = TEXT  # code points of a chunk's content. Spec: AIMEM §2.2
     dimension: int = 65_536  # floats of an embedding
 

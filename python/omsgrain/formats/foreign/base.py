@@ -53,13 +53,11 @@ _ARRAYS: Final = {"memories": "/memories", "entities": "/knowledge_graph/entitie
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignLimits:
-    """The limits of a reader. It refuses more before it makes anything of it."""
+class ForeignLimits(json_text.JsonLimits):
+    """The limits of a reader; a document is a file, or all files of a directory."""
 
-    document: int = 100 << 20  # bytes of a file, and of all files of a directory
+    depth: int = 64
     records: int = 1_000_000  # memories, entities and relationships
-    values: int = json_text.VALUES  # values of a JSON text, keys not counted
-    depth: int = 64  # objects and arrays inside one another
     files: int = 10_000  # files of a directory
 
 
@@ -80,12 +78,6 @@ class Translation:
         self._without_time = 0
         self._first_without_time: tuple[str, int | None] | None = None
 
-    def parse(self, data: bytes) -> Any:
-        limits = self.limits
-        return json_text.parse(
-            data, most=limits.document, depth=limits.depth, values=limits.values
-        )
-
     def parse_lines(self, data: bytes) -> Iterator[tuple[int, str, dict[str, Any]]]:
         """The object of each line, with its number and its pointer; bad lines are skipped."""
         json_text.bounded(data, self.limits.document)
@@ -93,7 +85,7 @@ class Translation:
             if not line.strip():
                 continue
             try:
-                value = self.parse(line)
+                value = self.limits.parse(line)
             except DocumentError as error:
                 for one in error.problems:
                     self._skipped(replace(one, pointer=f"/{number - 1}", line=number))

@@ -90,7 +90,7 @@ class LangGraph(ForeignFormat):
         if not all(isinstance(one, str) for one in (prefix, key, spelled)):
             return into.skip("not_record", at)
         try:
-            value = into.parse(spelled.encode())
+            value = into.limits.parse(spelled.encode())
         except DocumentError:
             return into.skip("not_lines", f"{at}/value")
         if not isinstance(value, dict):

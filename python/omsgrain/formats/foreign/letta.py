@@ -44,7 +44,7 @@ class Letta(ForeignFormat):
         return found >= {*_WHOLE} or found >= {*_OLDER}
 
     def translate(self, data: bytes, into: Translation) -> None:
-        document = into.parse(data)
+        document = into.limits.parse(data)
         if not isinstance(document, dict):
             return into.skip("not_record", "")
         older = "core_memory" in document

@@ -40,7 +40,7 @@ class Mem0(ForeignFormat):
         return isinstance(found.get("memory"), str) and "id" in found
 
     def translate(self, data: bytes, into: Translation) -> None:
-        document = into.parse(data)
+        document = into.limits.parse(data)
         array, at = document, ""
         if isinstance(document, dict):
             name = next((one for one in _ARRAYS if isinstance(document.get(one), list)), "")

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
-from omsgrain.formats.json_text import VALUES, kind_of
+from omsgrain.formats.json_text import JsonLimits, kind_of
 from omsgrain.formats.records import instant
 from omsgrain.formats.schema import (
     ANY,
@@ -34,13 +34,10 @@ TASK = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Mif1Limits:
-    """Limits of a reader. It refuses a larger document before it parses it."""
+class Mif1Limits(JsonLimits):
+    """The limits of a reader. Spec: MIF 1.0, Security Considerations 5."""
 
-    document: int = 100 << 20  # bytes of the document. Spec: MIF 1.0, Security Considerations 5
-    values: int = VALUES  # values in the document, without keys
     line: int = 16 << 20  # bytes of one line of JSON lines
-    depth: int = 128  # nesting of objects and arrays; at most 128
     aliases: int = 10_000  # values that all YAML aliases expand to
     memory_kib: int = 1 << 20  # memory to derive an envelope's key, in KiB
     iterations: int = 16  # iterations to derive an envelope's key

@@ -90,10 +90,7 @@ def parse(
 ) -> Parsed:
     layout = layout or layout_of(data)
     if layout == "json":
-        tree = json_text.parse(
-            data, most=limits.document, depth=limits.depth, values=limits.values
-        )
-        return Parsed(tree, layout)
+        return Parsed(limits.parse(data), layout)
     if layout == "yaml":
         tree = yaml.read(
             data,

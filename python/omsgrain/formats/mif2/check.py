@@ -7,13 +7,12 @@ Spec: MIF 2.0 §1 to §4
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any, Final, Literal, TypeAlias
 
 from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
-from omsgrain.formats.json_text import VALUES, kind_of
+from omsgrain.formats.json_text import JsonLimits, kind_of
 from omsgrain.formats.records import instant
 from omsgrain.formats.schema import (
     DocumentChecker,
@@ -268,17 +267,7 @@ WARNINGS: Final[dict[str, SchemaRule]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Mif2Limits:
-    """The limits of a reader. It refuses a larger document before it parses it."""
-
-    document: int = 100 << 20  # bytes of a document
-    values: int = VALUES  # values of it, keys not counted
-    depth: int = 128  # objects and arrays inside one another
-
-
-LIMITS = Mif2Limits()
-
+LIMITS = JsonLimits()
 
 _CHECKSUM = re.compile(r"sha256:[0-9A-Fa-f]+")
 _SNAKE = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")

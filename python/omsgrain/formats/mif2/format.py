@@ -32,17 +32,13 @@ def of_counts(document: Mapping[str, Any]) -> str:
 CHECKSUM: Final = mif.Checksums("export_meta", lambda document: (of_counts(document),))
 
 
-def validate(data: bytes, limits: check.Mif2Limits = check.LIMITS) -> Verdict:
+def validate(data: bytes, limits: json_text.JsonLimits = check.LIMITS) -> Verdict:
     try:
-        document = parsed(data, limits)
+        document = limits.parse(data)
     except DocumentError as error:
         return Verdict(error.problems, (), (), error.total)
     checker = check.Mif2Checker()
     return mif.verdict_of(checker, _checked(document, checker), document)
-
-
-def parsed(data: bytes, limits: check.Mif2Limits) -> Any:
-    return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
 
 
 def of_dict(document: Any) -> mif.MifDocument:
@@ -100,10 +96,10 @@ class Mif2(mif.VersionedMif):
         data: bytes,
         *,
         user_id: str | None = None,
-        limits: check.Mif2Limits = check.LIMITS,
+        limits: json_text.JsonLimits = check.LIMITS,
         exact: bool = False,
     ) -> documents.Import:
-        read = parsed(data, limits)
+        read = limits.parse(data)
         style = style_of(data, read) if exact else None
         found = of_dict(read)
         del read  # or all of it would stay until the end

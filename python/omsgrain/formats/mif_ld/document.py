@@ -89,10 +89,6 @@ def read_file(
     return _lines(data, limits) if layout == "lines" else _json(data, limits)
 
 
-def _parsed(data: bytes, limits: MifLdLimits) -> Any:
-    return json_text.parse(data, most=limits.document, depth=limits.depth, values=limits.values)
-
-
 def _counted(count: int, limits: MifLdLimits) -> None:
     """Refuse too many documents before processing them."""
     if count > limits.documents:
@@ -100,7 +96,7 @@ def _counted(count: int, limits: MifLdLimits) -> None:
 
 
 def _json(data: bytes, limits: MifLdLimits) -> Sheet:
-    tree = _parsed(data, limits)
+    tree = limits.parse(data)
     if isinstance(tree, list):
         _counted(len(tree), limits)
         entry = {"layout": "array", "count": len(tree)}
@@ -245,7 +241,7 @@ def _lines(data: bytes, limits: MifLdLimits) -> Sheet:
             continue
         _counted(len(values) + len(problems) + 1, limits)
         try:
-            value = _parsed(line, limits)
+            value = limits.parse(line)
         except DocumentError as error:
             problems.append(replace(error.problems[0], line=number))
             continue

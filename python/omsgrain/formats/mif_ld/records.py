@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
 from omsgrain.formats import times
-from omsgrain.formats.json_text import VALUES
+from omsgrain.formats.json_text import JsonLimits
 from omsgrain.formats.records import (
     Fields,
     Record,
@@ -170,12 +170,9 @@ def relations_of(memory: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
 
 
 @dataclass(frozen=True, slots=True)
-class MifLdLimits:
-    """Limits of a reader. It refuses a larger file before it parses it."""
+class MifLdLimits(JsonLimits):
+    """The limits of a reader of files and directories."""
 
-    document: int = 100 << 20  # bytes of a file
-    values: int = VALUES  # values in the file, without keys
-    depth: int = 128  # nesting of objects and arrays
     documents: int = 1_000_000  # memories in a file; checking each of them takes time
     files: int = 100_000  # files of a directory
     directory: int = 1 << 30  # bytes of all files of a directory

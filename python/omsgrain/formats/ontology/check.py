@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from omsgrain.formats.mif_ld.records import relations_of
 from omsgrain.formats.ontology import model
-from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches
+from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches, value_at
 from omsgrain.formats.ontology.load import Known, Library
 from omsgrain.formats.problems import MOST, Problem, pointer_to
 from omsgrain.formats.records import object_of
@@ -117,7 +117,7 @@ def _fields(
         of = f"the trait {field.trait!r}" if field.trait else f"the type {one.name!r}"
         for way, _, asked in breaches(field.schema, value):
             pointer = pointer_to(("entity", name, *way))
-            there = value if not way else _at(value, way)
+            there = value_at(value, way)
             report.add("ENT-FIELD", pointer, f"{name!r} of {of}", expected=asked, found=there)
     for member, trait in whole.requires.items():
         if not _has(document, member):
@@ -142,15 +142,6 @@ def _has(document: Document, member: str) -> bool:
             return False
         value = value[key]
     return True
-
-
-def _at(value: Any, way: list[str | int]) -> Any:
-    for key in way:
-        try:
-            value = value[key]
-        except (KeyError, IndexError, TypeError):
-            return None
-    return value
 
 
 def _namespace(document: Document, known: Known, report: Faults) -> None:

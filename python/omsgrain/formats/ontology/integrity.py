@@ -116,7 +116,7 @@ def breaches(schema: Any, value: Any) -> Iterator[tuple[list[str | int], str, st
     try:
         for error in validator.iter_errors(value):
             keyword = str(error.kind.name)
-            rules = _schema_at(schema, error.schema_path)
+            rules = value_at(schema, error.schema_path)
             yield list(error.instance_path), keyword, _asks(keyword, rules)
     except ValueError:  # a value that JSON cannot represent
         yield [], "type", "a JSON value"
@@ -171,13 +171,14 @@ def _validator(text: str) -> Any:
         raise SchemaFault from error
 
 
-def _schema_at(schema: Any, path: Any) -> Any:
-    for key in path:
+def value_at(value: Any, way: Iterable[Any]) -> Any:
+    """The value at a path; None if there is none, as in a schema behind a reference."""
+    for key in way:
         try:
-            schema = schema[key]
+            value = value[key]
         except (KeyError, IndexError, TypeError):
-            return None  # the path follows a reference
-    return schema
+            return None
+    return value
 
 
 def _asks(keyword: str, rules: Any) -> str:
