@@ -11,7 +11,7 @@ from pathlib import Path
 FLOORS = (
     ("_core", "counts", "durable", "errors"),
     ("registry", "header"),
-    ("grain", "lenient", "constructors", "json_values"),
+    ("grain", "lenient", "constructors", "json_values", "query.times"),
     ("crypto",),
     ("batch", "container"),
     ("formats",),

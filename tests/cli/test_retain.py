@@ -26,7 +26,9 @@ def store(tmp_path: Path) -> Path:
 
 
 def test_a_dry_run_changes_nothing(shell: Shell, store: Path) -> None:
-    report = shell.json("retain", store, "--keep", "7d", "--namespace", "maps", "--dry-run")
+    report = shell.json(
+        "retain", store, "--keep", "7d", "--keep-where", "namespace=maps", "--dry-run"
+    )
     assert (report["removed"], report["kept"]) == (20, [["keep_where", 1]])
     assert report["complete"] and report["file_bytes"] > report["free_bytes"] >= 0
     with og.open(store, readonly=True) as made:
@@ -34,7 +36,16 @@ def test_a_dry_run_changes_nothing(shell: Shell, store: Path) -> None:
 
 
 def test_grains_that_match_the_filters_stay(shell: Shell, store: Path) -> None:
-    arguments = ("retain", store, "--keep", "7d", "--namespace", "maps", "--actor", "ops")
+    arguments = (
+        "retain",
+        store,
+        "--keep",
+        "7d",
+        "--keep-where",
+        "namespace=maps",
+        "--actor",
+        "ops",
+    )
     assert shell(*arguments) == 0
     assert shell.out.startswith(b"20 grains removed; kept: 1 by keep_where\nfile: ")
     assert shell.json("query", store)["results"][0]["grain"]["content"] == "map"
@@ -51,7 +62,9 @@ def test_a_size_that_rules_prevent_is_reported(shell: Shell, store: Path) -> Non
                 for n in range(7_000)
             ]
         )
-    code, report = shell.refused("retain", store, "--max-bytes", "16MiB", "--type", "event")
+    code, report = shell.refused(
+        "retain", store, "--max-bytes", "16MiB", "--keep-where", "type=event"
+    )
     assert code == exit_code("ERR_INVALIDATION_DENIED") and not report["complete"]
     report = shell.json("retain", store, "--max-bytes", "16MiB", "--keep", "9000d")
     assert report["removed"] >= 1_000 and report["complete"]

@@ -54,7 +54,7 @@ def test_without_one_nothing_is_less() -> None:
 def test_what_is_refused(tmp_path: Path, memory: int | str, error: type[OmsError]) -> None:
     with pytest.raises(error) as caught:
         og.open(tmp_path / "memory.omsg", memory_limit=memory)
-    assert caught.value.field == "/memory"
+    assert caught.value.field == "/memory_limit"
     assert not (tmp_path / "memory.omsg").exists()
 
 
@@ -110,7 +110,7 @@ def test_on_the_command_line(
     assert shell("stats", path, "--memory", "16MiB") == 0
     assert opened == ["32MiB", "16MiB"]
     code, error = shell.error("stats", path, "--memory", "1MB")
-    assert (code, error["code"], error["field"]) == (24, "ERR_RANGE", "/memory")
+    assert (code, error["code"], error["field"]) == (24, "ERR_RANGE", "--memory")
 
 
 def test_the_map_grows_by_small_steps(tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_files_beside_a_store(tmp_path: Path) -> None:
 def test_options_that_a_database_refuses(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError) as caught:
         og.open(URL, memory_limit="64MB")
-    assert caught.value.field == "/memory"
+    assert caught.value.field == "/memory_limit"
     for given in ((URL, tmp_path / "new.omsg"), (tmp_path, URL)):
         with pytest.raises(UnsupportedError):
             og.restore(*given)

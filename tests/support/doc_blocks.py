@@ -56,6 +56,7 @@ NOT_RUN: Final = {
     ("crewai.md", ">>> "): "a framework: test_frameworks.py",
     ("strands.md", ">>> "): "a framework: test_frameworks.py",
     ("backup.md", "export AWS_ACCESS"): "object storage: test_objects.py",
+    ("bounded-history.md", "omsgrain bridge"): "a broker: test_history_options.py",
     ("bridge.md", "omsgrain bridge hub.omsg --mqtt"): "a broker: test_docs_hosts.py",
     ("bridge.md", ">>> import asyncio, nats"): "a broker: test_docs_hosts.py",
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +119,7 @@ def backup(store: Where, directory: Path | None, to: Where | None, as_json: bool
 )
 @output.json_option
 def backups(
-    place: Where, prune: bool, keep_last: int | None, keep_within: timedelta | None, as_json: bool
+    place: Where, prune: bool, keep_last: int | None, keep_within: str | None, as_json: bool
 ) -> int:
     """List the incremental backups in PLACE, oldest first, or prune them.
 
@@ -147,7 +146,7 @@ def backups(
 def _prune(
     repository: BackupRepository,
     keep_last: int | None,
-    keep_within: timedelta | None,
+    keep_within: str | None,
     as_json: bool,
 ) -> int:
     report = repository.prune(keep_last=keep_last, keep_within=keep_within)

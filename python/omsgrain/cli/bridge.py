@@ -25,6 +25,7 @@ from omsgrain.cli.command import (
     size_option,
     store_argument,
 )
+from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import (
     actor_option,
     first_line,
@@ -48,6 +49,9 @@ From robots over MQTT, shared with other bridges of the group hub:
 From a NATS JetStream stream, and the changes of the store into another:
     omsgrain bridge hub.omsg --nats nats://127.0.0.1:4222 --stream MEMORY --durable hub \
         --dead-letter-dir refused --publish changes.hub
+The last week, and the maps for ever, in a file of at most 512 MB:
+    omsgrain bridge hub.omsg --mqtt mqtt://127.0.0.1:1883 --topic robots/+/memory \
+        --dead-letter-dir refused --keep 7d --max-bytes 512MB --keep-where namespace=maps
 """
 PASSWORD = "OMSGRAIN_BROKER_PASSWORD"
 
@@ -109,6 +113,7 @@ def _options(command: F) -> F:
         click.option("--require-signatures", is_flag=True,
                      help="Accept only grains with a valid signature."),
         policy_option,
+        history_options,
         click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
                      metavar="SECONDS", help="Time between two reports."),
         click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="N",
@@ -146,6 +151,7 @@ def bridge(
     message_limit: int,
     require_signatures: bool,
     policy: str | None,
+    limits: LimitArguments,
     stats: float,
     metrics_port: int | None,
     log_format: Any,
@@ -191,12 +197,16 @@ def bridge(
     log = Log(log_format)
     broker = _broker(mqtt or nats or "", nats is not None, given)
     connect = _connector(broker, store, in_flight, names, log, given)
-    limits = BridgeLimits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
+    batches = BridgeLimits(count=batch, bytes=batch_bytes, age=batch_age, message=message_limit)
     letters = dead_letter_dir or dead_letter or ""
     name = publish and follower(broker.name, publish)
-    plan = BridgePlan(letters, publish, name or "", reads, limits, stats, metrics_port)
+    plan = BridgePlan(letters, publish, name or "", reads, batches, stats, metrics_port)
     opened = open_store(
-        store, actor=actor or "bridge", policy=policy, require_signatures=require_signatures
+        store,
+        actor=actor or "bridge",
+        policy=policy,
+        require_signatures=require_signatures,
+        **limits,
     )
     run(opened, connect, plan, log, partial(_report, as_json))
 

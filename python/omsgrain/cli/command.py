@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -29,6 +28,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 DONE = "Done."
 USAGE = "The command line is wrong."
 STORE_VARIABLE = "OMSGRAIN_STORE"
+GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
+"""The sources of an option's value that the user gave."""
 OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."
 
 
@@ -79,6 +80,23 @@ class Manual(click.Command):
             if not all(isinstance(found.get(name), str) for name in needed):
                 args = [store, *args]
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run; an error names an option where the Python API has an argument."""
+        try:
+            return super().invoke(ctx)
+        except OmsError as error:
+            self._name_option(ctx, error)
+            raise
+
+    def _name_option(self, ctx: click.Context, error: OmsError) -> None:
+        if (error.line, error.offset, error.rule) != (None, None, None):
+            return  # a place in a file, or the rule of a format or a policy
+        name, slash, rest = (error.field or "").removeprefix("/").partition("/")
+        for param in self.params:
+            given = ctx.get_parameter_source(param.name or "") in GIVEN
+            if param.name == name and given and isinstance(param, click.Option):
+                error.field = max(param.opts, key=len) + (f" /{rest}" if slash else "")
 
     def statuses(self) -> list[tuple[str, str]]:
         """Each exit status and its meaning, the general one at the end."""
@@ -325,6 +343,19 @@ def refuse_pipe(path: Path) -> None:
         raise read_once()
 
 
+def pairs(texts: tuple[str, ...], form: str) -> dict[str, str]:
+    """Split texts such as NAME=VALUE; ``form`` is the metavar of their option."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        if not name or not sign or not value:
+            raise click.BadParameter(f"{text!r} is not {form}")
+        if name in found:
+            raise click.BadParameter(f"{name} is given twice")
+        found[name] = value
+    return found
+
+
 def is_given(*names: str) -> bool:
     """Whether one of some options was given."""
     source = click.get_current_context().get_parameter_source
@@ -372,21 +403,17 @@ class Seconds(click.FloatRange):
 
 
 class SpanParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
-    """A span of time, such as 12h or 30d."""
+    """A span of time, such as 12h or 30d, checked and left as it is."""
 
     name = "span"
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> timedelta:
-        if isinstance(value, timedelta):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         from omsgrain.query import times
 
-        found = times.span(value.strip())
-        if not found:
+        text: str = value.strip()
+        if not times.span(text):
             self.fail(f"{value!r} is not a span of time: use 90m, 12h, 30d", param, ctx)
-        return timedelta(milliseconds=found)
+        return text
 
 
 class When(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, F, options
+from omsgrain.cli.command import EXISTING, F, options, pairs
 
 if TYPE_CHECKING:
     from omsgrain.interchange.field_map import Mapping
@@ -19,19 +19,8 @@ _TIMES = "the unit of times: s, ms, us, ns since 1970; utc: text without a zone.
 _TYPES = "the type of a field's values: text, number, int, bool, time or json."
 
 
-def _pairs(
-    context: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, str]:
-    """Split each NAME=VALUE of an option."""
-    found: dict[str, str] = {}
-    for value in values:
-        name, sign, text = value.partition("=")
-        if not name or not sign or not text:
-            raise click.BadParameter(f"{value!r} is not {param.metavar}", context, param)
-        if name in found:
-            raise click.BadParameter(f"{name} is given twice", context, param)
-        found[name] = text
-    return found
+def _pairs(_: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
+    return pairs(values, param.metavar or "NAME=VALUE")
 
 
 def _pairs_option(name: str, into: str, metavar: str, text: str) -> Callable[[F], F]:

@@ -15,11 +15,11 @@ from typing import Any
 from unicodedata import normalize
 
 import click
-from click.core import ParameterSource
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     DIRECTORY,
+    GIVEN,
     STORE,
     STORE_VARIABLE,
     Manual,
@@ -31,6 +31,7 @@ from omsgrain.cli.command import (
     packages,
     size_option,
 )
+from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
 from omsgrain.mcp.clients import CLIENTS, ClientProgram, server_command
 from omsgrain.storage.location import StoreUrl, Where, location_of
@@ -90,6 +91,7 @@ def default_store() -> Path:
     help="Read and write documents below this directory; by default no path is accepted.",
 )
 @click.option("--readonly", is_flag=True, help="Change neither the store nor files.")
+@history_options
 @size_option("--document-limit", "100MB", "The largest document to import.")
 @size_option("--answer-limit", "16MB", "The largest document to return as text.")
 @click.option(
@@ -110,6 +112,7 @@ def mcp(
     user: str | None,
     root: Path | None,
     readonly: bool,
+    limits: LimitArguments,
     document_limit: int,
     answer_limit: int,
     install: str | None,
@@ -135,6 +138,8 @@ def mcp(
         raise click.UsageError("--user: expected a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
+    if limits and readonly:
+        raise click.UsageError("--keep and --max-bytes do not go with --readonly")
     if install is not None:
         _install(CLIENTS[install], name, store, user, prints, as_json)
         return
@@ -148,7 +153,7 @@ def mcp(
         if create:
             make_store(store, actor=actor or "mcp")
         location_of(store).must_exist()  # else an empty directory would become a store
-        opened = open_store(store, readonly=readonly, actor=actor or "mcp")
+        opened = open_store(store, readonly=readonly, actor=actor or "mcp", **limits)
     options = McpOptions(
         user=normalize("NFC", user),
         root=root,
@@ -207,8 +212,7 @@ def _words() -> list[str]:
     context = click.get_current_context()
     words: list[str] = []
     for param in context.command.params:
-        given = context.get_parameter_source(param.name or "")
-        if given not in (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT):
+        if context.get_parameter_source(param.name or "") not in GIVEN:
             continue
         if param.name in _OF_INSTALL:
             continue
@@ -219,6 +223,8 @@ def _words() -> list[str]:
             words.insert(0, str(value))
         elif isinstance(param, click.Option) and param.is_flag:
             words.append(param.opts[0])
+        elif param.multiple:
+            words += [word for one in value for word in (param.opts[0], str(one))]
         else:
             words += [param.opts[0], str(value)]
     return words

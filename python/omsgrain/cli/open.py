@@ -190,7 +190,9 @@ def authority_options(command: F) -> F:
 
 def _opening(command: F, *, web: bool) -> F:
     @wraps(command)
-    def opened(*, keys: Path | None, master: str | None, memory: str | None, **given: Any) -> Any:
+    def opened(
+        *, keys: Path | None, master: str | None, memory_limit: str | None, **given: Any
+    ) -> Any:
         plain = bool(given.pop("plain", False))
         asked = bool(given.pop("web")) if web else False
         context = click.get_current_context()
@@ -202,13 +204,14 @@ def _opening(command: F, *, web: bool) -> F:
             raise click.UsageError("--keys needs --master, or OMSGRAIN_MASTER")
         if plain and keys is not None:
             raise click.UsageError("--plain is for a store without --keys")
-        kept = context.meta[_GIVEN] = _StoreOptions(keys, master, plain, asked, memory)
+        kept = context.meta[_GIVEN] = _StoreOptions(keys, master, plain, asked, memory_limit)
         context.call_on_close(kept.close)
         return command(**given)
 
     for option in (
         click.option(
             "--memory",
+            "memory_limit",
             metavar="SIZE",
             envvar="OMSGRAIN_MEMORY",
             show_envvar=True,

@@ -4,22 +4,20 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import timedelta
-from typing import Any
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, Size, SpanParam, store_argument
-from omsgrain.cli.filters import filter_options, taken
+from omsgrain.cli.command import Manual, store_argument
+from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import actor_option, keys_option, open_store, policy_option, writable
 from omsgrain.errors import InvalidationDeniedError
 from omsgrain.storage.location import Where
 
 RETAIN = """
 Keep a week, and the maps for ever; first see what would go:
-    omsgrain retain memory.omsg --keep 7d --namespace maps --dry-run
-    omsgrain retain memory.omsg --keep 7d --namespace maps
+    omsgrain retain memory.omsg --keep 7d --keep-where namespace=maps --dry-run
+    omsgrain retain memory.omsg --keep 7d --keep-where namespace=maps
 Keep what fits into a file of 512 MB:
     omsgrain retain memory.omsg --max-bytes 512MB
 """
@@ -32,54 +30,30 @@ Keep what fits into a file of 512 MB:
     exits={41: "The store is larger than --max-bytes: rules keep all that is left."},
 )
 @store_argument()
-@click.option(
-    "--keep",
-    type=SpanParam(),
-    metavar="AGE",
-    help="Remove grains that are older: 90m, 36h, 7d. Count created_at.",
-)
-@click.option(
-    "--max-bytes",
-    type=Size(),
-    metavar="SIZE",
-    help="Remove the oldest grains until the data file has room: 512MB, 2GiB.",
-)
-@click.option("--keep-cited", is_flag=True, help="Keep grains that a grain which stays refers to.")
+@history_options
 @click.option("--dry-run", is_flag=True, help="Count what would go, and change nothing.")
-@filter_options
 @policy_option
 @actor_option
 @keys_option
 @output.json_option
 def retain(
     store: Where,
-    keep: timedelta | None,
-    max_bytes: int | None,
-    keep_cited: bool,
+    limits: LimitArguments,
     dry_run: bool,
     policy: str | None,
     actor: str | None,
     as_json: bool,
-    **given: Any,
 ) -> int:
-    """Remove the oldest grains of STORE. The filters name grains that stay.
+    """Remove the oldest grains of STORE.
 
-    Held grains, consents, and grains that a policy or --policy keeps stay too. Removed grains
-    can be stored again. To bound a store while a program uses it, see the arguments of
-    omsgrain.open in Python.
+    Held grains, consents, and grains that a policy or --policy keeps stay. Removed grains can be
+    stored again. serve, bridge and mcp have the same options, and bound the store while they run.
     """
-    if keep is None and max_bytes is None:
+    if not limits:
         raise click.UsageError("give --keep or --max-bytes")
-    limits: dict[str, Any] = {
-        "keep": keep,
-        "max_bytes": max_bytes,
-        "keep_where": taken(given) or None,
-        "keep_cited": keep_cited,
-        "dry_run": dry_run,
-    }
     if dry_run:
         with open_store(store, readonly=True, policy=policy) as grains:
-            report = grains.maintenance.retain(**limits)
+            report = grains.maintenance.retain(**limits, dry_run=True)
     else:
         with writable(store, actor, policy=policy) as grains:
             report = grains.maintenance.retain(**limits)

@@ -19,6 +19,7 @@ from omsgrain.cli.command import (
     size_option,
     store_argument,
 )
+from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import (
     actor_option,
     authority_options,
@@ -36,6 +37,8 @@ For programs on this machine:
     omsgrain serve memory.omsg
 For many clients, over a store in a database:
     omsgrain serve postgresql://robots@hub/memory --workers 4
+For readings of a month, in a file of at most 2 GB:
+    omsgrain serve memory.omsg --keep 30d --max-bytes 2GB
 For other machines, with TLS:
     omsgrain serve memory.omsg --host 0.0.0.0 --port 8443 --tls-cert chain.pem --tls-key key.pem
 A token for a client:
@@ -123,6 +126,7 @@ A token for a client:
     help="A web page's origin that may use /mcp, such as https://chat.example; by default none. "
     "Repeatable.",
 )
+@history_options
 @log_format_option
 @click.option("--metrics", is_flag=True, help="Serve figures for Prometheus at /metrics, openly.")
 @click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
@@ -154,6 +158,7 @@ def serve(
     grace: float,
     workers: int,
     origins: tuple[str, ...],
+    limits: LimitArguments,
     log_format: Any,
     metrics: bool,
     log_tokens: bool,
@@ -214,6 +219,7 @@ def serve(
             hold_authorities=hold_authorities,
             erasure_authorities=erasure_authorities,
             count_access=False,  # a request must leave no trace on another tenant's grain
+            **limits,
         )
         return Stores(opened)
 

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from typing import Final, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import OmsError, SchemaError
+from omsgrain.errors import OmsError, RangeError, SchemaError
 
 Time: TypeAlias = int | datetime | timedelta | str
 """Ms since 1970, an aware datetime, or an age as a timedelta; or text: RFC 3339, a date (in UTC),
@@ -20,6 +20,7 @@ EXPECTED: Final = (
     "seconds since 1970 as @1768471200, or an age such as 1h or 7d"
 )
 
+_DURATION: Final = "a text such as 90m, 36h or 7d, or a timedelta"
 _UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _SPAN: Final = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS))
 _SECONDS: Final = re.compile(r"@(-?[0-9]{1,12})(?:\.([0-9]{1,9}))?")
@@ -44,6 +45,21 @@ def age(value: object) -> int | None:
     if isinstance(value, timedelta):
         return value // _MILLISECOND
     return span(value.strip()) if isinstance(value, str) else None
+
+
+def duration(value: object, *, field: str) -> int:
+    """Return a length of time in ms.
+
+    Raises:
+        SchemaError: it is none.
+        RangeError: it is negative.
+    """
+    found = age(value)
+    if found is None:
+        raise SchemaError("not a length of time", field=field, expected=_DURATION)
+    if found < 0:
+        raise RangeError("the length of time is negative", field=field, expected=_DURATION)
+    return found
 
 
 def now() -> int:

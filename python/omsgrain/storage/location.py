@@ -178,11 +178,11 @@ class Budget:
 def budget_of(memory: int | str | None) -> Budget:
     if memory is None:
         return Budget()
-    found = bytes_of(memory, "/memory")
+    found = bytes_of(memory, "/memory_limit")
     if not LEAST <= found <= _MOST_MEMORY:
         raise RangeError(
             "a store cannot work with that much memory",
-            field="/memory",
+            field="/memory_limit",
             expected=f"{LEAST} bytes (16MiB) or more",
             found=number_found(found),
         )
@@ -193,7 +193,7 @@ def bytes_of(amount: int | str, field: str) -> int:
     """Return a number of bytes, given as a text or a number in an argument."""
     if type(amount) is int:
         return amount
-    what = "not an amount of memory" if field == "/memory" else "not a number of bytes"
+    what = "not an amount of memory" if field == "/memory_limit" else "not a number of bytes"
     if isinstance(amount, str):
         matched = _FORM.fullmatch(amount.strip())
         if matched and matched[2].upper() in _UNITS:
@@ -323,7 +323,7 @@ class MemoryLocation(Location):
         if budget is not None:
             raise UnsupportedError(
                 "a store in memory takes what its grains take",
-                field="/memory",
+                field="/memory_limit",
                 expected="no amount",
             )
         from omsgrain.storage.memory import MemoryStorage
@@ -352,7 +352,7 @@ class ServerLocation(Location):
         if budget is not None:
             raise UnsupportedError(
                 "how much memory a store in a database takes is for the server to say",
-                field="/memory",
+                field="/memory_limit",
                 expected="no amount",
             )
         from omsgrain.storage.postgres.storage import PostgresStorage

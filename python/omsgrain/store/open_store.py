@@ -223,7 +223,7 @@ def restore(
     must_be_new(target)
     repository = BackupRepository(cast("BackupPlace", backup)) if is_repository(backup) else None
     if repository is not None:
-        found = repository.find(_moment(at))
+        found = repository.find(at)
     elif at is not None:
         raise SchemaError("a copy of a store is of one time", field="/at", expected="no time")
     else:
@@ -240,12 +240,3 @@ def restore(
                         store.maintenance.compact()
             context = context_of(store)
             context.storage.write(lambda writer: context.note(writer, "restore", []))
-
-
-def _moment(at: Time | None) -> int | str | None:
-    from omsgrain.query import times
-    from omsgrain.storage.backup.repository import is_id
-
-    if at is None or (isinstance(at, str) and is_id(at)):
-        return at
-    return times.millis(at, field="/at", now=times.now())

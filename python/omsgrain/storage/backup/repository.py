@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +33,7 @@ from omsgrain.errors import (
     UnsupportedError,
     number_found,
 )
+from omsgrain.query import times
 from omsgrain.storage.backup.manifest import (
     LATEST,
     MOST_MANIFEST,
@@ -59,6 +58,9 @@ from omsgrain.storage.location import StoreUrl, is_url
 from omsgrain.storage.tables import AUDIT, BLOBS, FORMAT, INDEXED_FORMAT, SEQUENCE, Table
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from omsgrain.query.times import Time
     from omsgrain.storage.backup.objects import BackupPlace
     from omsgrain.storage.lmdb.storage import LmdbStorage
 
@@ -142,22 +144,24 @@ class BackupRepository:
         """
         return [self._read(*named) for named in self._manifests()]
 
-    def find(self, at: int | str | None = None) -> Backup:
+    def find(self, at: Time | None = None) -> Backup:
         """Return a backup.
 
         Args:
-            at: ms since 1970, for the newest backup made until then; or an id, or its first 16
-                or more digits. None for the newest backup.
+            at: a time, for the newest backup made until then; or an id, or its first 16 or more
+                digits. None for the newest backup.
 
         Raises:
+            SchemaError: ``at`` is not a time or an id.
             NotFoundError: there is no such backup.
             IntegrityError: its manifest is damaged.
         """
         found = self._manifests()
-        if isinstance(at, str):
-            found = [named for named in found if is_id(at) and named[1].startswith(at)]
+        if isinstance(at, str) and _is_id(at):
+            found = [named for named in found if named[1].startswith(at)]
         elif at is not None:
-            found = [named for named in found if named[0] <= at]
+            latest = times.millis(at, field="/at", now=times.now())
+            found = [named for named in found if named[0] <= latest]
         if not found:
             which = "no backup" if at is None else "no backup of that time or id"
             raise NotFoundError(f"there is {which} in {self.name!r}")
@@ -284,8 +288,8 @@ class BackupRepository:
         self,
         *,
         keep_last: int | None = None,
-        keep_within: timedelta | None = None,
-        now: int | None = None,
+        keep_within: timedelta | str | None = None,
+        now: Time | None = None,
     ) -> PruneReport:
         """Remove old backups, and the parts that no backup needs any more.
 
@@ -294,11 +298,11 @@ class BackupRepository:
 
         Args:
             keep_last: keep so many of the newest backups; at least 1.
-            keep_within: keep the backups that are not older.
-            now: ms since 1970, in place of the clock.
+            keep_within: keep the backups that are not older: a timedelta, or text such as `30d`.
+            now: a time, in place of the clock.
 
         Raises:
-            SchemaError: there is no rule.
+            SchemaError: there is no rule, or it is not a length of time.
             RangeError: a rule is out of range.
             IntegrityError: the manifest of a backup that stays is damaged. No part was deleted.
         """
@@ -313,19 +317,16 @@ class BackupRepository:
                 expected="1 or more",
                 found=number_found(keep_last),
             )
-        if keep_within is not None and keep_within < timedelta(0):
-            raise RangeError("a time span is negative", field="/keep_within")
-        now = time.time_ns() // 1_000_000 if now is None else now
-        oldest = now - (keep_within or timedelta(0)) // timedelta(milliseconds=1)
+        within = None if keep_within is None else times.duration(keep_within, field="/keep_within")
+        at = times.now() if now is None else times.millis(now, field="/now", now=times.now())
+        oldest = at - (within or 0)
         named = self._manifests()
         last = named[-(keep_last or 1) :]
-        removed = [
-            one for one in named if one not in last and (keep_within is None or one[0] < oldest)
-        ]
+        removed = [one for one in named if one not in last and (within is None or one[0] < oldest)]
         for created_at, digest in removed:
             self._objects.delete(f"{_BACKUPS}/{created_at:015d}-{digest}.json")
         ids = tuple(digest for _, digest in removed)
-        if self._is_running(now):
+        if self._is_running(at):
             return PruneReport(ids, len(named) - len(removed), 0, 0, True)
         kept = self._manifests()
         if not kept:  # somebody moved them; without them nothing says what is needed
@@ -336,7 +337,7 @@ class BackupRepository:
             if digest not in needed:
                 self._objects.delete(_part_name(digest))
                 parts, freed = parts + 1, freed + size
-        self._sweep(now)
+        self._sweep(at)
         return PruneReport(ids, len(kept), parts, freed, False)
 
     def _sweep(self, now: int) -> None:
@@ -402,7 +403,7 @@ def is_repository(place: object) -> bool:
     return not isinstance(place, StoreUrl)
 
 
-def is_id(text: str) -> bool:
+def _is_id(text: str) -> bool:
     """Tell whether a text is the id of a backup, or its first 16 or more digits."""
     return _ID.fullmatch(text) is not None
 
