@@ -80,7 +80,7 @@ def main() -> None:
     with TemporaryDirectory() as folder:
         bag = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(folder, "drive.mcap")
         record(bag)
-        selection, report = BagSelection(every=SECOND // 10), BagReport()
+        selection, report = BagSelection(every="100ms"), BagReport()
         with og.open(Path(folder, "robot.omsg"), actor="robot-7") as store:
             for _ in import_bag(store, bag, selection, report=report):
                 pass  # each step is on the disk

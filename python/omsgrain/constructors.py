@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from omsgrain.grain import Grain, make
+from omsgrain.query.times import Timestamp
 
 __all__ = [
     "Action",
@@ -29,12 +29,8 @@ __all__ = [
     "Observation",
     "Reasoning",
     "State",
-    "Time",
     "Workflow",
 ]
-
-Time: TypeAlias = int | datetime | str
-"""Epoch ms, an aware datetime, or an RFC 3339 text."""
 
 # As fields they would be unknown, stay in the payload, and have no effect as options.
 _NOT_FIELDS = frozenset(
@@ -60,13 +56,13 @@ def Belief(
     object: str | Mapping[str, Any],
     confidence: float = 1.0,
     source_type: str | None = None,
-    valid_from: Time | None = None,
-    valid_to: Time | None = None,
+    valid_from: Timestamp | None = None,
+    valid_to: Timestamp | None = None,
     namespace: str | None = None,
     user_id: str | None = None,
     structural_tags: Sequence[str] | None = None,
     derived_from: Sequence[str] | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a belief.
@@ -106,7 +102,7 @@ def Event(
     model_id: str | None = None,
     namespace: str | None = None,
     user_id: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make an event, with content, content_blocks or a complete triple.
@@ -141,7 +137,7 @@ def State(
     run_id: str | None = None,
     namespace: str | None = None,
     user_id: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a state.
@@ -168,7 +164,7 @@ def Workflow(
     trigger: str,
     importance: float | None = None,
     namespace: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a workflow.
@@ -204,7 +200,7 @@ def Action(
     stdout: str | None = None,
     duration_ms: int | None = None,
     namespace: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make an action. Its phase decides which fields it needs; see ``registry.PHASES``.
@@ -247,7 +243,7 @@ def Observation(
     observation_scope: str | None = None,
     observer_model: str | None = None,
     namespace: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make an observation.
@@ -283,10 +279,10 @@ def Goal(
     parent_goals: Sequence[str] | None = None,
     depends_on: Sequence[str] | None = None,
     assigned_agent: str | None = None,
-    deadline: Time | None = None,
+    deadline: Timestamp | None = None,
     namespace: str | None = None,
     user_id: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a goal.
@@ -322,7 +318,7 @@ def Reasoning(
     requires_human_review: bool | None = None,
     derived_from: Sequence[str] | None = None,
     namespace: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a reasoning.
@@ -356,7 +352,7 @@ def Consensus(
     agreed_content: Any = None,
     dissent_grains: Sequence[str] | None = None,
     namespace: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a consensus.
@@ -387,11 +383,11 @@ def Consent(
     prior_consent: str | None = None,
     basis: str | None = None,
     jurisdiction: str | None = None,
-    valid_from: Time | None = None,
-    valid_to: Time | None = None,
+    valid_from: Timestamp | None = None,
+    valid_to: Timestamp | None = None,
     namespace: str | None = None,
     user_id: str | None = None,
-    created_at: Time | None = None,
+    created_at: Timestamp | None = None,
     **fields: Any,
 ) -> Grain:
     """Make a consent. A withdrawal needs ``prior_consent``.

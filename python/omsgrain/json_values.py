@@ -47,7 +47,7 @@ def _text(value: Any) -> str:
 
 
 def time_text(ms: int) -> str | None:
-    """Return the time in RFC 3339; None after the year 9999."""
+    """Return the time in RFC 3339; None outside of the years 1 to 9999."""
     try:
         time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
     except OverflowError:

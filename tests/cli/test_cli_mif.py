@@ -139,7 +139,7 @@ def test_a_passphrase_for_what_is_not_encrypted(
     secret.write_text(SECRET, encoding="utf-8")
     given = "--passphrase-file", secret
     code, error = shell.error("import", "m.omsg", file, *given)
-    assert (code, error["field"]) == (exit_code("ERR_SCHEMA"), "/passphrase")
+    assert (code, error["field"]) == (exit_code("ERR_SCHEMA"), "--passphrase-file")
     sealed, back = tmp_path / "sealed.mif.json", tmp_path / "back.mif.json"
     to = "--format", "mif1"
     assert shell("convert", file, sealed, *to, *given, "--encrypt") == 0

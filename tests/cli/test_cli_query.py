@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.cli.query import query
 from omsgrain.errors import BY_CODE
+from omsgrain.query.filters import FILTERS
 from omsgrain.storage.records import GrainStatus
 from support.query_stores import set_state
 from support.shell import USAGE, Shell, belief
@@ -252,7 +254,7 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--min-confidence", "much"], "USAGE"),
         (["--valid-at", "2026", "--scan"], "USAGE"),
         (["--known-at", "yesterday", "--scan"], "USAGE"),
-        (["--known-at", "0", "--past", "--scan"], "ERR_SCHEMA"),
+        (["--past", "--known-at", "0", "--scan"], "ERR_SCHEMA"),
         (["--status", "certain"], "USAGE"),
         (["--past", "--all"], "USAGE"),
         (["--current", "--past"], "USAGE"),
@@ -262,7 +264,22 @@ def test_invalid_queries(shell: Shell, store: Path, options: list[str], code: st
     exit_code, error = shell.error("query", store, *options)
     assert error["code"] == code
     assert exit_code == (USAGE if code == "USAGE" else BY_CODE[code].exit_code)
+    assert (error.get("field") or options[0]).split()[0] == options[0]
     assert shell.out == b""
+
+
+def test_each_filter_is_an_option_of_its_name() -> None:
+    short = {
+        "user_id": "--user",
+        "session_id": "--session",
+        "run_id": "--run",
+        "created_after": "--after",
+        "created_before": "--before",
+        "verification_status": "--status",
+    }
+    options = {param.name: param.opts for param in query.params}
+    for name in FILTERS.keys() - {"current", "sealed"}:  # --past and --all; --no-sealed
+        assert options[name] == [short.get(name, "--" + name.replace("_", "-"))]
 
 
 def test_a_cursor_of_another_query(shell: Shell, store: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from datetime import timedelta
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -115,10 +116,10 @@ def test_a_second_import_changes_nothing(store: Any, tmp_path: Path) -> None:
     ("selection", "expected"),
     [
         (BagSelection(topics=("/power",)), {"/power": (20, 0), "/scan": (0, 0)}),
-        (BagSelection(topics=("/p*",), every=100 * MS), {"/power": (10, 10), "/scan": (0, 0)}),
-        (BagSelection(every=120 * MS), {"/power": (7, 13), "/scan": (7, 13)}),
+        (BagSelection(topics=("/p*",), every="100ms"), {"/power": (10, 10), "/scan": (0, 0)}),
+        (BagSelection(every=timedelta(milliseconds=120)), {"/power": (7, 13), "/scan": (7, 13)}),
         (BagSelection(sample=7), {"/power": (3, 17), "/scan": (3, 17)}),
-        (BagSelection(every=1), {"/power": (20, 0), "/scan": (20, 0)}),
+        (BagSelection(every="1ns"), {"/power": (20, 0), "/scan": (20, 0)}),
     ],
 )
 def test_topics_and_samples(
@@ -131,7 +132,7 @@ def test_topics_and_samples(
 
 
 def test_refused_selections(store: Any, tmp_path: Path) -> None:
-    for every, sample in ((1, 2), (0, None), (None, -1)):
+    for every, sample in (("1s", 2), ("0s", None), ("fast", None), (None, -1)):
         with pytest.raises(SchemaError):
             BagSelection(every=every, sample=sample)
     with pytest.raises(SchemaError) as caught:

@@ -40,6 +40,7 @@ HOUR = 3_600_000
         ("1h", NOW - HOUR),
         ("90s", NOW - 90_000),
         ("1d12h", NOW - 36 * HOUR),
+        ("1s500ms", NOW - 1_500),
         ("2w", NOW - 14 * 24 * HOUR),
         ("0s", NOW),
         (timedelta(minutes=1), NOW - 60_000),
@@ -58,7 +59,7 @@ def test_spans_count_forwards_for_a_time_to_come() -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        "", "yesterday", "2026", "1h ago", "h", "1", "1.5h", "-1h", "1m1h", "1h1h", "1ms",
+        "", "yesterday", "2026", "1h ago", "h", "1", "1.5h", "-1h", "1m1h", "1h1h", "1s1m", "ms",
         "@", "@1e9", "@x", "2026-13-01", "\u0661h", "9999999999h", "1768471200",
         "1768471200000000", datetime(2026, 1, 15), True, 1.5, None, [1],
     ],

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
+from omsgrain.json_values import time_text
 from omsgrain.privacy import load
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
@@ -143,6 +145,24 @@ def test_everything_is_done_before_its_time(store: og.GrainStore) -> None:
     assert store.privacy.run_due(now=deadline - 1).erased == 0
     assert store.privacy.run_due(everything=True).erased == 1
     assert not store.exists(gone)
+
+
+def test_times_are_given_in_all_forms(store: og.GrainStore) -> None:
+    grant = store.put(consent())
+    cascading(store, grant, **USER)
+    deadline = store.privacy.withdraw_consent(grant, sla_days=7).deadline
+    assert deadline == NOW + 7 * DAY
+    for until, found in (("6d", 0), ("7d", 1), (timedelta(days=7), 1), (time_text(deadline), 1)):
+        assert len(store.privacy.due(until)) == found
+    for now, erased in ((timedelta(days=1), 0), ("1d", 0), (f"@{deadline // 1000}", 1)):
+        assert store.privacy.run_due(now=now).erased == erased
+    for refused in (
+        lambda: store.privacy.due("soon"),
+        lambda: store.privacy.run_due(now="soon"),
+        lambda: store.privacy.retention_due("soon"),
+    ):
+        with pytest.raises(err.SchemaError):
+            refused()
 
 
 @pytest.mark.parametrize("user", [{}, USER])
@@ -350,4 +370,4 @@ def test_grains_that_a_preset_keeps_no_longer_are_erased(
 
 def test_without_such_rules_nothing_expires(store: og.GrainStore) -> None:
     store.put(belief("on", created_at=0))
-    assert list(store.privacy.retention_due(NOW * 2)) == []
+    assert list(store.privacy.retention_due("2060-01-01")) == []

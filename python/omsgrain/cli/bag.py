@@ -3,50 +3,25 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import options, size_option
+from omsgrain.cli.command import SpanParam, options, size_option
 
 if TYPE_CHECKING:
     from omsgrain.interchange.bag import BagDifference, BagReport, BagSelection, TopicReport
 
 NAMES: Final = ("topics", "every", "sample", "inline")
 """The options for recordings only."""
-_SPAN: Final = re.compile(r"(\d+)(ns|us|ms|s|m|h)")
-_UNITS: Final = {
-    "ns": 1,
-    "us": 1_000,
-    "ms": 1_000_000,
-    "s": 1_000_000_000,
-    "m": 60_000_000_000,
-    "h": 3_600_000_000_000,
-}
-
-
-class Interval(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions of click
-    """A length of time in nanoseconds, such as 100ms."""
-
-    name = "interval"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        found = _SPAN.fullmatch(value.strip())
-        if found is None:
-            self.fail(f"{value!r} is no length of time: use 100ms, 2s or 1m", param, ctx)
-        return int(found[1]) * _UNITS[found[2]]
-
 
 bag_options = options(
     size_option("--inline", "256", "Recordings: copy binary values up to this size; longer "
                 "ones are referenced."),
     click.option("--sample", type=click.IntRange(1), metavar="N",
                  help="Recordings: only each Nth message of a topic."),
-    click.option("--every", type=Interval(), metavar="TIME",
+    click.option("--every", type=SpanParam(), metavar="SPAN",
                  help="Recordings: one message of a topic in this time, such as 100ms."),
     click.option("--topic", "topics", multiple=True, metavar="NAME",
                  help="Recordings: only messages of this topic; * is any text. Repeatable."),

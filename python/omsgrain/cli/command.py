@@ -30,6 +30,15 @@ USAGE = "The command line is wrong."
 STORE_VARIABLE = "OMSGRAIN_STORE"
 GIVEN = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 """The sources of an option's value that the user gave."""
+_ARGUMENTS = {
+    "only_current": "current",
+    "only_past": "current",
+    "all_grains": "current",
+    "no_sealed": "sealed",
+    "object_json": "object",
+    "passphrase_file": "passphrase",
+}
+"""Parameters whose arguments in Python have other names."""
 OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."
 
 
@@ -94,8 +103,9 @@ class Manual(click.Command):
             return  # a place in a file, or the rule of a format or a policy
         name, slash, rest = (error.field or "").removeprefix("/").partition("/")
         for param in self.params:
-            given = ctx.get_parameter_source(param.name or "") in GIVEN
-            if param.name == name and given and isinstance(param, click.Option):
+            own = param.name or ""
+            is_given = isinstance(param, click.Option) and ctx.get_parameter_source(own) in GIVEN
+            if is_given and _ARGUMENTS.get(own, own) == name:
                 error.field = max(param.opts, key=len) + (f" /{rest}" if slash else "")
 
     def statuses(self) -> list[tuple[str, str]]:
@@ -411,7 +421,7 @@ class SpanParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         from omsgrain.query import times
 
         text: str = value.strip()
-        if not times.span(text):
+        if not times.nanoseconds(text):
             self.fail(f"{value!r} is not a span of time: use 90m, 12h, 30d", param, ctx)
         return text
 

@@ -89,8 +89,8 @@ def paths(
 ) -> None:
     """List the indexed paths of STORE, after adding and dropping some.
 
-    The index answers filters such as --observer and --where. A new path in a large store takes a
-    while; others can use the store meanwhile, and a killed command goes on when you repeat it.
+    The index answers filters such as --observer-id and --where. A new path in a large store takes
+    a while; others can use the store meanwhile, and a killed command goes on when you repeat it.
     """
     change = bool(added or dropped)
     with writable(store, actor) if change else open_store(store, readonly=True) as grains:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping as Dict
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any, Final
@@ -18,6 +19,7 @@ from omsgrain.formats.bag import protobuf
 from omsgrain.formats.bag.base import BagChannel, BagMessage
 from omsgrain.formats.bag.cdr import Decoder, decoder
 from omsgrain.formats.bag.rosbag2 import standard_definition, unpacked
+from omsgrain.query import times
 
 OWN: Final = "omsgrain"
 """The key in a channel's metadata that says that its messages are grains of a store."""
@@ -51,14 +53,15 @@ class BagSelection:
 
     Attributes:
         topics: names of topics, where ``*`` is any text; none for all.
-        every: nanoseconds between two messages of a topic, at least.
+        every: the time between two messages of a topic, at least: text such as ``100ms``, or a
+            timedelta.
         sample: keep each message of a topic whose number is a multiple of this.
         inline: bytes of the longest binary value that is copied into a grain. Longer ones are
             referenced by their SHA-256 and their place.
     """
 
     topics: tuple[str, ...] = ()
-    every: int | None = None
+    every: timedelta | str | None = None
     sample: int | None = None
     inline: int = INLINE
 
@@ -70,10 +73,16 @@ class BagSelection:
         """
         if self.every is not None and self.sample is not None:
             raise SchemaError("every and sample exclude each other", field="/every")
-        for name in ("every", "sample"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise SchemaError("not positive", field=f"/{name}", expected="1 or more")
+        if self.every is not None and (self.interval or 0) < 1:
+            expected = "a text such as 100ms, or a timedelta"
+            raise SchemaError("not a span of time", field="/every", expected=expected)
+        if self.sample is not None and self.sample < 1:
+            raise SchemaError("not positive", field="/sample", expected="1 or more")
+
+    @property
+    def interval(self) -> int | None:
+        """``every`` in nanoseconds."""
+        return times.nanoseconds(self.every)
 
     def takes(self, topic: str) -> bool:
         """Whether messages of a topic are chosen."""
@@ -187,10 +196,12 @@ class ObservedChannel:
     sha256: str
     decoders: Decoders
     _decode: Decoder | None = None
+    _interval: int | None = None
     _last: int | None = None
 
     def __post_init__(self) -> None:
         """Choose how the messages are decoded, or say why they are left out."""
+        self._interval = self.selection.interval
         if self.channel.metadata.get(OWN) is not None:
             self.report.reason = "grains of a store: use omsgrain import"
         elif not self.selection.takes(self.channel.topic):
@@ -212,8 +223,8 @@ class ObservedChannel:
         if selection.sample is not None and (report.messages - 1) % selection.sample:
             report.skipped += 1
             return False
-        if selection.every is not None:
-            if self._last is not None and message.log_time - self._last < selection.every:
+        if self._interval is not None:
+            if self._last is not None and message.log_time - self._last < self._interval:
                 report.skipped += 1
                 return False
             self._last = message.log_time

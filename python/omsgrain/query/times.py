@@ -11,7 +11,9 @@ from typing import Final, TypeAlias
 from omsgrain import _core
 from omsgrain.errors import OmsError, RangeError, SchemaError
 
-Time: TypeAlias = int | datetime | timedelta | str
+Timestamp: TypeAlias = int | datetime | str
+"""A point in time as a grain takes it: ms since 1970, an aware datetime, or RFC 3339."""
+Time: TypeAlias = Timestamp | timedelta
 """Ms since 1970, an aware datetime, or an age as a timedelta; or text: RFC 3339, a date (in UTC),
 ms, seconds since 1970 as ``@1768471200``, or an age such as ``90s``, ``15m``, ``1d12h``."""
 
@@ -21,30 +23,42 @@ EXPECTED: Final = (
 )
 
 _DURATION: Final = "a text such as 90m, 36h or 7d, or a timedelta"
-_UNITS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_SECOND: Final = 1_000_000_000
+_UNITS: Final = {
+    "w": 604_800 * _SECOND,
+    "d": 86_400 * _SECOND,
+    "h": 3_600 * _SECOND,
+    "m": 60 * _SECOND,
+    "s": _SECOND,
+    "ms": 1_000_000,
+    "us": 1_000,
+    "ns": 1,
+}
 _SPAN: Final = re.compile("".join(f"(?:([0-9]{{1,9}}){unit})?" for unit in _UNITS))
 _SECONDS: Final = re.compile(r"@(-?[0-9]{1,12})(?:\.([0-9]{1,9}))?")
 _MS: Final = re.compile("0|-?[0-9]{5,18}")  # four digits alone look like a year
 _LIKE_SECONDS: Final = range(100_000_000, 100_000_000_000)  # of 1973 to 5138; as ms before 1973
 _LIKE_MICROSECONDS: Final = 100_000_000_000_000  # as ms the year 5138
 _DATE: Final = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def span(text: str) -> int | None:
-    """Return a span of time such as ``1h`` or ``1d12h`` in ms; None if the text is none."""
+def nanoseconds(value: object) -> int | None:
+    """Return a span of time, a timedelta or text such as ``1d12h``, in ns; None if it is none."""
+    if isinstance(value, timedelta):
+        return value // _MICROSECOND * 1_000
+    text = value.strip() if isinstance(value, str) else ""
     found = _SPAN.fullmatch(text)
     if found is None or not text:
         return None
     parts = zip(found.groups("0"), _UNITS.values(), strict=True)
-    return 1_000 * sum(int(count) * seconds for count, seconds in parts)
+    return sum(int(count) * unit for count, unit in parts)
 
 
 def age(value: object) -> int | None:
     """Return an age in ms; None if a value is none."""
-    if isinstance(value, timedelta):
-        return value // _MILLISECOND
-    return span(value.strip()) if isinstance(value, str) else None
+    found = nanoseconds(value)
+    return None if found is None else found // 1_000_000
 
 
 def duration(value: object, *, field: str) -> int:
@@ -71,7 +85,7 @@ def spelled(value: Time | None, *, field: str, now: int) -> str | None:
     """Return a time as RFC 3339; text that is neither an age nor a number as it is."""
     if isinstance(value, str):
         text = value.strip()
-        if span(text) is None and not _SECONDS.fullmatch(text) and not _MS.fullmatch(text):
+        if age(text) is None and not _SECONDS.fullmatch(text) and not _MS.fullmatch(text):
             return value
     return None if value is None else _core.spell_time(max(0, millis(value, field=field, now=now)))
 

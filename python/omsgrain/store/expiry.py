@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.errors import RangeError
@@ -20,14 +20,11 @@ from omsgrain.store.context import Context, seq_of, stored_digest
 if TYPE_CHECKING:
     from omsgrain.query.times import Time
 
-    Expiry: TypeAlias = Time
-    """A time, or how long from now."""
-
 _LATEST = 1 << 62
 
 
-def end_of(context: Context, value: Expiry) -> int:
-    """Return an end of life in ms since 1970."""
+def end_of(context: Context, value: Time) -> int:
+    """Return an end of life in ms since 1970; a span of time counts from now on."""
     at = times.millis(value, field="/expires_at", now=context.settings.clock(), ahead=True)
     if not 0 <= at <= _LATEST:
         expected = "1970 or later, or a time span"
@@ -57,7 +54,7 @@ def renew(context: Context, writer: Writer, digests: Sequence[bytes]) -> None:
                 set_end(writer, [seq], None)
 
 
-def expire(context: Context, addresses: Iterable[str], at: Expiry | None) -> None:
+def expire(context: Context, addresses: Iterable[str], at: Time | None) -> None:
     digests = [_core.parse_address(address) for address in addresses]
     end = None if at is None else end_of(context, at)
 

@@ -66,8 +66,8 @@ from omsgrain.store.write import (
 
 if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
+    from omsgrain.query.times import Time
     from omsgrain.store.context import Settings
-    from omsgrain.store.expiry import Expiry
     from omsgrain.store.vectors import ModelVectors
 
 _REPLACED = 100  # grains that one grain replaces
@@ -367,7 +367,7 @@ def supersede(context: Context, old: str, new: Item, justification: str | None) 
 def replace_many(
     context: Context,
     items: Sequence[tuple[Item, Filters]],
-    expires_at: Expiry | None = None,
+    expires_at: Time | None = None,
     vectors: Sequence[ModelVectors | None] = (),
 ) -> list[str]:
     """Put grains, each in place of the current ones that match its filters, in one transaction.

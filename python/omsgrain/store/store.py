@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from omsgrain.policy.rules import Purpose
     from omsgrain.query.filters import Filters
     from omsgrain.query.query import Order, Page
+    from omsgrain.query.times import Time
     from omsgrain.search.vectors import Vector
     from omsgrain.storage.audit.trail import AuditLog
     from omsgrain.storage.base import Storage, StoreStats
     from omsgrain.storage.records import GrainStatus
-    from omsgrain.store.expiry import Expiry
     from omsgrain.store.graph import GrainGraph
     from omsgrain.store.holds import Holds
     from omsgrain.store.maintenance import Maintenance
@@ -92,7 +92,7 @@ class GrainStore(StorePart):
         *,
         dedupe: Literal["semantic"] | None = None,
         allow_erased: bool = False,
-        expires_at: Expiry | None = None,
+        expires_at: Time | None = None,
         replaces: Filters | None = None,
         vectors: ModelVectors | None = None,
     ) -> str:
@@ -141,7 +141,7 @@ class GrainStore(StorePart):
         errors: OnError = "raise",
         batch_size: int = write.BATCH,
         allow_erased: bool = False,
-        expires_at: Expiry | None = None,
+        expires_at: Time | None = None,
         vectors: Sequence[ModelVectors | None] | None = None,
     ) -> PutReport:
         """Store many grains.

@@ -53,7 +53,7 @@ from omsgrain.store.reviews import Review, add
 
 if TYPE_CHECKING:
     from omsgrain.crypto.did import Resolver
-    from omsgrain.store.expiry import Expiry
+    from omsgrain.query.times import Time
     from omsgrain.store.vectors import ModelVectors
 
 Item: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview
@@ -497,7 +497,7 @@ def put(
     item: Item,
     dedupe: Literal["semantic"] | None,
     allow_erased: bool,
-    expires_at: Expiry | None = None,
+    expires_at: Time | None = None,
     vectors: ModelVectors | None = None,
 ) -> str:
     if dedupe not in (None, "semantic"):
@@ -565,7 +565,7 @@ def put_many(
     errors: OnError,
     batch_size: int,
     allow_erased: bool,
-    expires_at: Expiry | None = None,
+    expires_at: Time | None = None,
     vectors: Sequence[ModelVectors | None] | None = None,
 ) -> PutReport:
     stop = stops(errors)

@@ -18,6 +18,7 @@ from omsgrain.errors import ErasedError, KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import created_seconds
 from omsgrain.policy.decide import is_privileged
+from omsgrain.query import times
 from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.tables import DUE, GUARDS, HOLDS, KEYED, SEQUENCE, TOMBSTONES
@@ -29,7 +30,7 @@ from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import run_request, scrub_due, sweep
 
 if TYPE_CHECKING:
-    pass
+    from omsgrain.query.times import Time
 
 _PAGE = 10_000  # grains per transaction, which is one entry of the audit trail
 _DAY = 86_400_000
@@ -93,23 +94,24 @@ class DueReport:
         return not self.kept and not self.waiting
 
 
-def due_erasures(context: Context, until: int | None) -> list[DueErasure]:
+def due_erasures(context: Context, until: Time | None) -> list[DueErasure]:
     now = context.settings.clock()
+    latest = None if until is None else times.millis(until, field="/until", now=now, ahead=True)
     with context.storage.read() as reader:
         return [
             DueErasure(
                 entry.deadline, entry.kind, _address(reader, entry.seq), entry.deadline <= now
             )
-            for entry in erasure_queue.due(reader, until)
+            for entry in erasure_queue.due(reader, latest)
         ]
 
 
-def retention_due(context: Context, now: int | None) -> Iterator[str]:
+def retention_due(context: Context, now: Time | None) -> Iterator[str]:
     """Return the addresses of grains whose retention by the preset ended."""
     return (lapsed.grain.address for lapsed in _lapsed(context, _time(context, now)))
 
 
-def run_due(context: Context, now: int | None, everything: bool) -> DueReport:
+def run_due(context: Context, now: Time | None, everything: bool) -> DueReport:
     at = _time(context, now)
     with context.storage.read() as reader:
         entries = list(erasure_queue.due(reader, None if everything else at))
@@ -279,8 +281,9 @@ def _queue_scrub(writer: Writer, now: int) -> None:
         erasure_queue.add(writer, now + erasure_queue.WITHIN * _DAY, {"kind": erasure_queue.SCRUB})
 
 
-def _time(context: Context, now: int | None) -> int:
-    return context.settings.clock() if now is None else now
+def _time(context: Context, now: Time | None) -> int:
+    clock = context.settings.clock()
+    return clock if now is None else times.millis(now, field="/now", now=clock)
 
 
 def _address(reader: Reader, seq: int | None) -> str | None:

@@ -22,7 +22,7 @@ from omsgrain.store.privacy.report import SubjectReport
 if TYPE_CHECKING:
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.crypto.signers import Signer
-    from omsgrain.store.expiry import Expiry
+    from omsgrain.query.times import Time
     from omsgrain.store.privacy.certificate import Certificate
     from omsgrain.store.privacy.consent import WithdrawalReport
     from omsgrain.store.privacy.erasure import ErasureReport
@@ -295,15 +295,19 @@ class Privacy(StorePart):
         """
         return consent.withdraw_consent(self._context, consent_address, reason, sla_days, signer)
 
-    def due(self, until: int | None = None) -> list[DueErasure]:
+    def due(self, until: Time | None = None) -> list[DueErasure]:
         """Return the queued erasures by deadline.
 
         Args:
-            until: only those due by this time, ms since 1970; None for all.
+            until: only those due by this time; a span such as `7d` counts from now on. None for
+                all.
+
+        Raises:
+            SchemaError: not a time.
         """
         return erasure_scheduler.due_erasures(self._context, until)
 
-    def expire(self, addresses: Iterable[str], at: Expiry | None) -> None:
+    def expire(self, addresses: Iterable[str], at: Time | None) -> None:
         """Set or lift the end of life of grains, in one transaction.
 
         From then on no query or search finds them, and exports and syncs leave them out. They stay
@@ -320,17 +324,20 @@ class Privacy(StorePart):
         """
         expiry.expire(self._context, addresses, at)
 
-    def retention_due(self, now: int | None = None) -> Iterator[str]:
+    def retention_due(self, now: Time | None = None) -> Iterator[str]:
         """Return the addresses of grains whose maximum retention by the preset has passed.
 
         Consents, held grains and grains with an open minimum retention are left out.
 
         Args:
-            now: ms since 1970; default: the store's clock.
+            now: the time that counts as now; default: the store's clock.
+
+        Raises:
+            SchemaError: not a time.
         """
         return erasure_scheduler.retention_due(self._context, now)
 
-    def run_due(self, *, now: int | None = None, everything: bool = False) -> DueReport:
+    def run_due(self, *, now: Time | None = None, everything: bool = False) -> DueReport:
         """Erase grains under withdrawn consents, and grains whose retention ended.
 
         Call it about once a day; it also resumes interrupted erasures. A grain that a hold or a
@@ -340,13 +347,14 @@ class Privacy(StorePart):
         ``scrub_due``, a later call or ``compact`` must rewrite the files. Spec: OMS §9.
 
         Args:
-            now: ms since 1970; default: the store's clock.
+            now: the time that counts as now; default: the store's clock.
             everything: also erase what is queued for later.
 
         Returns:
             The counts of erased grains, and the grains and entries that stay.
 
         Raises:
+            SchemaError: not a time.
             StoreError: the store is read-only, full or damaged. Erased data stays erased.
         """
         return erasure_scheduler.run_due(self._context, now, everything)

@@ -18,13 +18,13 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any, TextIO
 
 from omsgrain import _core, registry
 from omsgrain.errors import OmsError, StoreError, UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
+from omsgrain.json_values import time_text
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.records import GrainStatus
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.container.layout import Codec
     from omsgrain.container.write import WrittenContainer
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _TIMES = tuple(field.name for field in registry.FIELDS if field.kind == "datetime")
 
 
@@ -133,22 +132,13 @@ def hold_row(hold: Hold) -> dict[str, Any]:
     return {
         "authority": hold.authority,
         "reason_code": hold.reason_code,
-        "since": rfc3339(hold.since),
+        "since": time_text(hold.since),
     }
 
 
 def _times(fields: Mapping[str, Any]) -> dict[str, str]:
-    found = {name: rfc3339(fields[name]) for name in _TIMES if type(fields.get(name)) is int}
+    found = {name: time_text(fields[name]) for name in _TIMES if type(fields.get(name)) is int}
     return {name: time for name, time in found.items() if time is not None}
-
-
-def rfc3339(ms: int) -> str | None:
-    """Return a time as RFC 3339; None outside of the years 1 to 9999."""
-    try:
-        moment = _EPOCH + timedelta(milliseconds=ms)
-    except OverflowError:
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _PAGE = 500  # grains per snapshot
@@ -249,7 +239,7 @@ class SubjectReport:
     def _chunks(self) -> Iterator[str]:
         """Return the report as JSON in pieces; summaries follow the grains."""
         head = {
-            "made_at": rfc3339(self.made_at),
+            "made_at": time_text(self.made_at),
             "identities": list(self._identities),
             "complete": self.complete,
             "incomplete": list(self.incomplete),
