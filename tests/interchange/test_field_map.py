@@ -90,6 +90,10 @@ def test_a_time_without_unit_or_zone_is_refused(value: Any) -> None:
         ("text", "21", "21"),
         ("text", 21, "21"),
         ("number", "21", 21.0),
+        ("decimal_comma", "21", 21.0),
+        ("decimal_comma", " -1.234.567,25 ", -1234567.25),
+        ("decimal_comma", "1\u202f234,5", 1234.5),
+        ("decimal_comma", 21.5, 21.5),
         ("int", "21", 21),
         ("int", 21.0, 21),
         ("bool", "True", True),
@@ -112,6 +116,10 @@ def test_types_of_members(type: str | None, value: Any, expected: Any) -> None:
     ("type", "value"),
     [
         ("number", "warm"),
+        ("decimal_comma", "warm"),
+        ("decimal_comma", "12.34,5"),
+        ("decimal_comma", "1.2"),
+        ("decimal_comma", "1,"),
         ("int", "2.5"),
         ("bool", "yes"),
         ("json", "{"),
@@ -182,7 +190,7 @@ CELLS = st.one_of(
     st.integers(-(2**70), 2**70),
     st.floats(),
     st.text(max_size=5),
-    st.from_regex(r"-?[0-9]{1,20}(\.[0-9]{0,3})?(e[0-9]{1,3})?", fullmatch=True),
+    st.from_regex(r"-?[0-9]{1,20}([.,][0-9]{0,3})?(e[0-9]{1,3})?", fullmatch=True),
     st.sampled_from(
         ["", "2026-01-15T10:00:00Z", "-0", "-0.0", "1e999", "{}", "[1", "\ud800", "٣"]
     ),
@@ -196,6 +204,7 @@ ALL = Mapping(
         "valid_to": "rfc",
         "observer_id": "text",
         "object.number": SourceColumn("number", "number"),
+        "object.comma": SourceColumn("comma", "decimal_comma"),
         "object.any": "any",
         "object.int": SourceColumn("int", "int"),
         "x:own": "own.inner",
@@ -372,6 +381,50 @@ def test_numbers_of_a_device_are_suggested_as_observations() -> None:
     assert (made["object"], made["context"]) == ({"temperature": 2.0}, {"note": "fine"})
     with pytest.raises(SchemaError):
         mapping.apply({"ts": "1", "device": "d", "temperature": "warm"})
+
+
+def test_a_table_of_a_german_spreadsheet() -> None:
+    lines = [
+        f"{1768471200000 + 1500 * n};Pumpe-{n % 3};{20 + n % 7},{n % 10};1.{200 + n},5;;an"
+        for n in range(60)
+    ]
+    lines[7] = '1768471210500;Pumpe-1;;1.207,5;"zwei\nZeilen";an'
+    lines[9] = "1768471213500;Pumpe-0;kaputt;1,5;;aus"
+    text = "\ufeffZeit;Gerät;Temperatur °C;Füllstand;Bemerkung;Läuft\r\n" + "\r\n".join(lines)
+    made = suggest(io.BytesIO(text.encode()), name="werte.csv")
+    assert (made.mapping.type, made.notes) == ("observation", ())
+    row = {"Zeit": "1768471200000", "Gerät": "Pumpe-0", "Läuft": "an"}
+    row |= {"Temperatur °C": "-20,5", "Füllstand": "1.200,05"}
+    fields = made.mapping.apply(row)
+    assert (fields["created_at"], fields["observer_id"]) == (1768471200000, "Pumpe-0")
+    assert fields["object"] == {"Temperatur_C": -20.5, "Füllstand": 1200.05}
+    assert fields["context"] == {"Läuft": "an"}
+    with pytest.raises(SchemaError):
+        made.mapping.apply(row | {"Füllstand": "1.20,5"})
+
+
+def test_one_bad_cell_in_a_short_file_changes_no_type() -> None:
+    rows = "".join(f"2026-01-15 10:00:{n:02},st-{n % 2},{400 + n},true\n" for n in range(10))
+    text = "when,station,ppm,valid\n" + rows.replace(",404,", ",NaN,").replace("10:00:07", "later")
+    made = suggest(io.BytesIO(text.encode()), name="x.csv").mapping
+    fields = made.apply({"when": "2026-01-15 10:00:00", "ppm": "4", "valid": "false"})
+    assert (fields["created_at"], fields["object"]) == (1768471200000, {"ppm": 4.0})
+    assert fields["context"] == {"valid": False}
+
+
+def test_a_comment_on_some_readings_does_not_make_them_events() -> None:
+    rows = [
+        {"stamp": {"sec": 1768471200 + n}, "frame_id": f"lidar-{n % 2}", "range": 2 + n / 20}
+        | ({"note": "a person passed"} if n % 3 == 0 else {"note": None})
+        for n in range(20)
+    ]
+    data = "\n".join(map(json.dumps, rows)).encode()
+    mapping = suggest(io.BytesIO(data), name="scans.jsonl").mapping
+    made = [mapping.apply(row) for row in rows]
+    assert {(one["type"], one["observer_id"]) for one in made} == {
+        ("observation", "lidar-0"), ("observation", "lidar-1")
+    }  # fmt: skip
+    assert made[0]["context"] == {"note": "a person passed"}
 
 
 def test_texts_are_suggested_as_events() -> None:

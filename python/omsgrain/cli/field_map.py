@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from omsgrain.interchange.field_map import Mapping
 
 _TIMES = "the unit of times: s, ms, us, ns since 1970; utc: text without a zone."
-_TYPES = "the type of a field's values: text, number, int, bool, time or json."
+_TYPES = "the type of a field's values: text, number, decimal_comma, int, bool, time, json."
 
 
 def _pairs(_: click.Context, param: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:

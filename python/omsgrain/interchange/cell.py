@@ -19,13 +19,16 @@ UNITS: Final = {"s": 1_000, "ms": 1, "us": 1e-3, "ns": 1e-6}
 """Units of times since 1970, in milliseconds."""
 UTC: Final = "utc"
 """The unit of times as text without a zone, which are in UTC."""
-TYPES: Final = ("text", "number", "int", "bool", "time", "json")
+TYPES: Final = ("text", "number", "decimal_comma", "int", "bool", "time", "json")
 """The types of values that a mapping can name."""
 
 CellReader: TypeAlias = Callable[[Any], Any]
 
 _DIGITS: Final = 20  # of a 64-bit integer, with a sign
 _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+_WITH_COMMA: Final = re.compile(
+    "-?(?:0|[1-9][0-9]{0,2}(?:[. \u00a0\u202f][0-9]{3})+|[1-9][0-9]*)(?:,([0-9]+))?"
+)
 _BOOLS: Final = {"true": True, "false": False, "1": True, "0": False}
 _OF_KIND: Final = {
     "string": "text",
@@ -50,6 +53,12 @@ def is_number(value: Any) -> bool:
     if isinstance(value, str):
         return _NUMBER.fullmatch(value) is not None
     return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+
+
+def decimals(value: Any) -> int | None:
+    """Return how many digits are after the decimal comma of a number; None if it is none."""
+    found = _WITH_COMMA.fullmatch(value.strip()) if isinstance(value, str) else None
+    return None if found is None else len(found[1] or "")
 
 
 def reader(type: str | None, kind: str, unit: str | None) -> CellReader:
@@ -101,6 +110,16 @@ def _number(value: Any) -> int | float:
 
 def _float(value: Any) -> float:
     return float(_number(value))
+
+
+def _decimal_comma(value: Any) -> float:
+    """Return a number; a text has a decimal comma, and may have points between thousands."""
+    if isinstance(value, str):
+        if decimals(value) is None:
+            raise _wrong("a number with a decimal comma, such as 1.234,5", value)
+        whole, _, fraction = value.strip().partition(",")
+        value = f"{re.sub('[^-0-9]', '', whole)}.{fraction or 0}"
+    return _float(value)
 
 
 def _int(value: Any) -> int:
@@ -156,6 +175,7 @@ def _time(value: Any, unit: str | None) -> int:
 _READERS: Final[dict[str, CellReader]] = {
     "text": _text,
     "number": _float,
+    "decimal_comma": _decimal_comma,
     "int": _int,
     "bool": _bool,
     "json": _json,

@@ -35,8 +35,8 @@ class SourceColumn:
 
     Attributes:
         name: the column of a table, or the key of an object; ``a.b`` is the key b in the object a.
-        type: "text", "number", "int", "bool", "time" or "json". By default the field's kind; for
-            other values a cell that looks like a JSON number is a number.
+        type: "text", "number", "decimal_comma", "int", "bool", "time" or "json". By default the
+            field's kind; for other values a cell that looks like a JSON number is a number.
         unit: of a time: "s", "ms", "us" or "ns" since 1970, or "utc" for text without a zone.
     """
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
@@ -16,7 +17,7 @@ from typing import Any, BinaryIO, Final, Literal
 from omsgrain import registry
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.compressed import SUFFIX
-from omsgrain.interchange.cell import UNITS, UTC, is_number
+from omsgrain.interchange.cell import UNITS, UTC, decimals, is_number
 from omsgrain.interchange.field_map import Mapping, SourceColumn
 from omsgrain.interchange.rows import RowChunk, RowFormat, format_of, row_chunks
 
@@ -26,9 +27,10 @@ ROWS: Final = 1_000
 _DEPTH: Final = 3  # of objects whose members are columns of their own
 _COLUMNS: Final = 1_000
 _NOTED: Final = 20  # columns that notes are about
-_COMMA: Final = re.compile("-?[0-9]+,[0-9]+")
 _FROM, _TO = 946_684_800_000, 4_102_444_800_000  # ms of the years 2000 and 2100
 _MOST: Final = 0.98  # of the values: numbers in a column of numbers
+_SHORT: Final = 10  # values; of so many one may be broken too
+_GROUP: Final = 3  # digits after a comma that may separate thousands
 _FEW: Final = 0.5  # of the rows: the most distinct values of a column that names a device
 _TIMES: Final = ("created_at", "timestamp", "time", "datetime", "date", "ts", "at", "when", "t")
 _DEVICES: Final = (
@@ -40,6 +42,7 @@ _DEVICES: Final = (
     "station",
     "host",
     "node",
+    "frame_id",
 )
 _CONTENTS: Final = ("content", "text", "message", "body", "note", "comment", "description", "says")
 _KNOWN: Final = {
@@ -49,25 +52,48 @@ _KNOWN: Final = {
     "namespace": ("namespace", "site", "plant", "topic"),
 }
 _SENSOR: Final = "x:sensor"
-_WORD: Final = re.compile(r"[^0-9A-Za-z_]+")
+_BOOLS: Final = ({"true"}, {"false"}, {"true", "false"})
+_WORD: Final = re.compile(r"\W+")
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class _Seen:
-    """A column with its values, without empty ones."""
+    """A column with its values, without empty ones; what is cached needs all of them."""
 
     name: str
     values: list[Any] = field(default_factory=list)
 
-    @property
+    @cached_property
     def is_number(self) -> bool:
         """Whether nearly all values are numbers: a few cells may be broken."""
-        numbers = sum(map(is_number, self.values))
-        return numbers > 0 and numbers >= _MOST * len(self.values)
+        return _nearly(sum(map(is_number, self.values)), len(self.values))
 
-    @property
+    @cached_property
+    def has_commas(self) -> bool:
+        """Whether nearly all values may be numbers with a decimal comma, and one has a comma."""
+        found = [digits for digits in map(decimals, self.values) if digits is not None]
+        return _nearly(len(found), len(self.values)) and any(found) and not self.is_number
+
+    @cached_property
+    def number_type(self) -> str | None:
+        """The type of its numbers; None if it has none, or their commas may be of thousands."""
+        if self.is_number:
+            return "number"
+        sure = self.has_commas and any(decimals(value) not in (0, _GROUP, None)
+                                       for value in self.values)  # fmt: skip
+        return "decimal_comma" if sure else None
+
+    @cached_property
     def is_text(self) -> bool:
-        return not self.is_number and all(isinstance(value, str) for value in self.values)
+        return self.number_type is None and all(isinstance(value, str) for value in self.values)
+
+    @cached_property
+    def is_bool(self) -> bool:
+        return self.is_text and {one.casefold() for one in self.values} in _BOOLS
+
+    def is_full(self, rows: int) -> bool:
+        """Whether nearly all rows have a value."""
+        return _nearly(len(self.values), rows)
 
     @property
     def distinct(self) -> float:
@@ -95,7 +121,7 @@ class _Seen:
                 None,
             )
         kind, count = Counter(map(_time_kind, self.values)).most_common(1)[0]
-        return kind if count >= _MOST * len(self.values) else None
+        return kind if _nearly(count, len(self.values)) else None
 
     def is_called(self, names: tuple[str, ...]) -> bool:
         return _bare(self.name) in {_bare(name) for name in names}
@@ -132,8 +158,9 @@ def suggest(
     chunks = row_chunks(stream, form, None, name=name, most=ROWS)
     refused: list[OmsError] = []
     seen: dict[str, _Seen] = {}
-    is_cut = False
+    is_cut, count = False, 0
     for row in islice(_rows(chunks, refused), ROWS):
+        count += 1
         for column, value in _flat(row, ""):
             if column in seen or len(seen) < _COLUMNS:
                 one = seen.setdefault(column, _Seen(column))
@@ -148,7 +175,7 @@ def suggest(
             "there is no row to suggest a mapping from", expected="a row with columns"
         )
     columns = [one for one in seen.values() if one.values or not one.name.startswith("#")]
-    mapping = _mapping(columns, Path(name.removesuffix(SUFFIX)).stem or "rows")
+    mapping = _mapping(columns, count, Path(name.removesuffix(SUFFIX)).stem or "rows")
     notes = list(_notes(columns))
     if is_cut:
         notes.append(f"Only the first {_COLUMNS:,} of the columns are here.")
@@ -172,8 +199,8 @@ def _notes(columns: list[_Seen]) -> Iterator[str]:
     if any(is_number(one.name) for one in columns):
         yield "The first line looks like values. A table needs a line with its columns' names."
     for one in columns[:_NOTED]:
-        if one.values and all(isinstance(v, str) and _COMMA.fullmatch(v) for v in one.values):
-            yield f"Column {one.name!r} has numbers with a decimal comma, which stay text."
+        if one.has_commas and one.number_type is None:
+            yield f"Column {one.name!r} stays text: give it type decimal_comma if 1,234 is 1.234."
         elif one.values and one.is_called(_TIMES) and one.unit is None:
             yield f"Column {one.name!r} has no time that omsgrain can read, such as RFC 3339."
 
@@ -186,8 +213,11 @@ def _flat(row: Dict[str, Any], above: str, depth: int = 0) -> Iterator[tuple[str
             yield f"{above}{key}", value
 
 
-def _mapping(seen: list[_Seen], stem: str) -> Mapping:
-    """Choose the type by the columns: numbers of a device are observations, texts are events."""
+def _mapping(seen: list[_Seen], rows: int, stem: str) -> Mapping:
+    """Choose the type by the columns: numbers of a device are observations, texts are events.
+
+    Required fields come from columns that nearly all rows have.
+    """
     columns: dict[str, str | SourceColumn] = {}
     left = list(seen)
     time = _take(left, lambda one: one.unit is not None and one.is_called(_TIMES))
@@ -195,14 +225,18 @@ def _mapping(seen: list[_Seen], stem: str) -> Mapping:
     if time is not None:
         columns["created_at"] = SourceColumn(time.name, unit=time.unit or None)
     device = _called(left, _DEVICES)
-    content = _take(left, lambda one: one.is_called(_CONTENTS) and one.is_text)
-    if device is None and content is None and any(one.is_number for one in left):
-        device = _take(left, lambda one: one.is_text and one.distinct <= _FEW and one.length < 80)
-    if device is not None or not (content or any(one.is_text for one in left)):
+    texts = [one for one in left if one.is_text and one.is_full(rows)]
+    content = _take(left, lambda one: one in texts and one.is_called(_CONTENTS))
+    numbers = [one for one in left if one.number_type is not None]
+    if device is None and content is None and numbers:
+        device = _take(left, lambda one: one in texts and one.distinct <= _FEW and one.length < 80)
+    if not texts and not numbers:
+        texts = [one for one in left if one.is_text]
+    if device is not None or not texts:
         left += [content] if content else []
         return _observation(columns, device, left, stem)
     if content is None:
-        longest = max((one for one in left if one.is_text), key=lambda one: one.length)
+        longest = max((one for one in left if one in texts), key=lambda one: one.length)
         content = _take(left, lambda one: one is longest)
     assert content is not None, "one of the columns is text"
     columns["content"] = content.name
@@ -219,17 +253,23 @@ def _observation(
     constants = {} if device is not None else {"observer_id": stem}
     if device is not None:
         columns["observer_id"] = columns["subject"] = device.name
-    numbers = [one for one in left if one.is_number]
+    numbers = [one for one in left if one.number_type is not None]
     kinds = registry.field("observer_type").open_enum
     named = [kind for kind in kinds for one in numbers if kind in _bare(one.name)]
     constants["observer_type"] = named[0] if len(set(named)) == 1 else _SENSOR
     for one in left:
-        place = "object" if one.is_number else "context"
+        place = "context" if one.number_type is None else "object"
         member = f"{place}.{_WORD.sub('_', one.name).strip('_') or 'column'}"
         while member in columns:
             member += "_"
-        columns[member] = SourceColumn(one.name, type="number") if place == "object" else one.name
+        kind = "bool" if one.is_bool else one.number_type
+        columns[member] = one.name if kind is None else SourceColumn(one.name, type=kind)
     return Mapping("observation", columns, constants)
+
+
+def _nearly(count: int, all: int) -> bool:
+    """Whether so many are nearly all: a few may be broken."""
+    return count > 0 and (count >= _MOST * all or (all - 1 <= count and all >= _SHORT))
 
 
 def _called(left: list[_Seen], names: tuple[str, ...]) -> _Seen | None:

@@ -18,6 +18,7 @@ type Rule = (Py<PyString>, String, bool, Option<f64>, Vec<Py<PyString>>);
 enum Kind {
     Text,
     Number,
+    Comma,
     Any,
     Time,
 }
@@ -37,6 +38,7 @@ fn kind(name: &str) -> Option<Kind> {
     Some(match name {
         "text" => Kind::Text,
         "number" => Kind::Number,
+        "decimal_comma" => Kind::Comma,
         "any" => Kind::Any,
         "time" => Kind::Time,
         _ => return None,
@@ -97,7 +99,7 @@ fn read<'py>(
         let finite = cell.cast_exact::<PyFloat>().is_ok_and(|number| number.value().is_finite());
         let is_whole = cell.cast_exact::<PyInt>().is_ok();
         return match kind {
-            Kind::Number if finite => Some(cell.clone()),
+            Kind::Number | Kind::Comma if finite => Some(cell.clone()),
             Kind::Any if finite || is_whole => Some(cell.clone()),
             Kind::Time if is_whole => {
                 let ms = scaled(cell.extract::<i64>().ok()?, unit?)?;
@@ -106,7 +108,12 @@ fn read<'py>(
             _ => None,
         };
     };
-    match (kind, number(text)) {
+    if kind == Kind::Comma {
+        let value: f64 = text.replacen(',', ".", 1).parse().ok()?;
+        return (!text.contains('.') && number_with(text, b',').is_some())
+            .then(|| PyFloat::new(py, value).into_any());
+    }
+    match (kind, number_with(text, b'.')) {
         (Kind::Text, _) => Some(cell.clone()),
         (Kind::Number, Some(digits)) => {
             let value = if digits { text.parse::<i64>().ok()? as f64 } else { text.parse().ok()? };
@@ -131,8 +138,9 @@ fn read<'py>(
     }
 }
 
-/// Whether a text is a number of JSON, and, if it is, whether it has digits alone.
-fn number(text: &str) -> Option<bool> {
+/// Whether a text is a number of JSON with this decimal sign, and, if it is, whether it has digits
+/// alone.
+fn number_with(text: &str, sign: u8) -> Option<bool> {
     let bytes = text.strip_prefix('-').unwrap_or(text).as_bytes();
     let digits = bytes.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits == 0 || digits > DIGITS || (digits > 1 && bytes[0] == b'0') {
@@ -141,7 +149,7 @@ fn number(text: &str) -> Option<bool> {
     if digits == bytes.len() {
         return Some(true);
     }
-    let fraction = bytes[digits..].strip_prefix(b".")?;
+    let fraction = bytes[digits..].strip_prefix(&[sign])?;
     (!fraction.is_empty() && fraction.iter().all(u8::is_ascii_digit)).then_some(false)
 }
 
