@@ -203,7 +203,7 @@ class MemoryView:
         return block
 
 
-class Memory:
+class Memory(MemoryView):
     """The memory of an agent about one user.
 
     >>> import omsgrain as og
@@ -216,7 +216,7 @@ class Memory:
     the user.
     """
 
-    __slots__ = ("_embedder", "_owns", "_view", "store", "user")
+    __slots__ = ("_owns",)
 
     def __init__(
         self,
@@ -248,12 +248,9 @@ class Memory:
             if keys is not None:
                 expected = "the keys of the open store"
                 raise SchemaError("an open store has its keys", field="/keys", expected=expected)
-            self.store = store
         else:
-            self.store = og.open(store, keys=keys)
-        self.user = user
-        self._embedder = None if embed is None else Embedder(embed)
-        self._view = MemoryView(self.store, user, embedder=self._embedder)
+            store = og.open(store, keys=keys)
+        super().__init__(store, user, embedder=None if embed is None else Embedder(embed))
 
     def __enter__(self) -> Self:
         return self
@@ -326,50 +323,6 @@ class Memory:
             vectors = [{embedder.model: vector} for vector in made]
         report = self.store.put_many(grains, vectors=vectors)
         return [address for address in report.addresses if address is not None]
-
-    def recall(
-        self,
-        question: str | None = None,
-        *,
-        limit: int = 5,
-        at: Time | None = None,
-        since: Time | None = None,
-        types: Sequence[str] | None = None,
-        vector_weight: float | None = None,
-        half_life_days: float | None = None,
-        importance_weight: float = 0.0,
-    ) -> list[Recalled]:
-        """Find memories: those that match a question, the best first; without one the newest.
-
-        Arguments and errors are those of ``MemoryView.recall``.
-        """
-        return self._view.recall(
-            question,
-            limit=limit,
-            at=at,
-            since=since,
-            types=types,
-            vector_weight=vector_weight,
-            half_life_days=half_life_days,
-            importance_weight=importance_weight,
-        )
-
-    def search(self, text: str, *, limit: int = 10) -> Page:
-        """Search the user's grains as ``GrainStore.search`` does, with whole grains as results."""
-        return self._view.search(text, limit=limit)
-
-    def context(
-        self,
-        question: str | None = None,
-        *,
-        budget: int = 2_000,
-        count: Callable[[str], int] = len,
-    ) -> str:
-        """Return the memories about a question as a block of text for a prompt.
-
-        Arguments and errors are those of ``MemoryView.context``.
-        """
-        return self._view.context(question, budget=budget, count=count)
 
     def as_of(self, time: Time) -> MemoryView:
         """Return a read-only view of the memory as it was at a time.

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from heapq import nlargest
 from itertools import islice
-from typing import Final
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, UnsupportedError, number_found
+from omsgrain.errors import UnsupportedError
 from omsgrain.grain import Grain
 from omsgrain.query.filters import Conditions, Term
-from omsgrain.query.query import MOST_READ, among
+from omsgrain.query.query import MOST_READ, among, see_limit
 from omsgrain.query.walk import INDEX_IT, Walk, is_opened, living, too_many
 from omsgrain.query.where import Scalar, path_text, scalar_at
 from omsgrain.storage.base import Reader
@@ -21,7 +20,6 @@ from omsgrain.storage.tables import VALUES
 
 Found = tuple[bytes, Grain]
 """The place of a grain, and the grain."""
-_LIMIT: Final = 10_000
 _EXACT = 1 << 53  # integers from here on share keys
 
 
@@ -39,13 +37,7 @@ def latest(
     If the path is indexed, each value is found without the grains of the others. Otherwise all
     grains that match are read, from the newest one on, until there are enough values.
     """
-    if type(limit) is not int or not 1 <= limit <= _LIMIT:
-        raise RangeError(
-            "limit out of range",
-            field="/limit",
-            expected=f"1 to {_LIMIT}",
-            found=number_found(limit),
-        )
+    see_limit(limit)
     asked = living(reader, asked, clock)
     numbers = {one.keys: one.number for one in paths_of(reader) if one.ready}
     number = numbers.get(path)

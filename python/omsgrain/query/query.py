@@ -221,9 +221,14 @@ def first_page(
 def _see(order: Order, limit: int) -> None:
     if order not in ("newest", "oldest"):
         raise SchemaError("unknown order", field="/order", expected='"newest" or "oldest"')
+    see_limit(limit)
+
+
+def see_limit(limit: int) -> None:
+    """Refuse a number of results that no page can have."""
     if type(limit) is not int or not 1 <= limit <= _LIMIT:
         raise RangeError(
-            "a page cannot have that many results",
+            "limit is out of range",
             field="/limit",
             expected=f"1 to {_LIMIT}",
             found=number_found(limit),
