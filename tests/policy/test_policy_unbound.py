@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
@@ -17,7 +16,7 @@ from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore
 from omsgrain.store import policy_context as contexts
 from omsgrain.store.context import Settings, context_of
-from support.invented_people import consent
+from support.invented_people import belief, consent
 
 TIME = 1_768_471_200_000
 LOCKED = {"mode": "locked"}
@@ -25,18 +24,6 @@ OPERATIONS: tuple[policy.Operation, ...] = (
     *("supersede", "contest", "retract", "delete", "compact", "verify", "erase"),
     *("retention", "consent", "restrict"),
 )
-
-
-def belief(what: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.9,
-        "created_at": TIME,
-        **fields,
-    }
 
 
 @pytest.fixture

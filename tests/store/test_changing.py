@@ -16,25 +16,13 @@ from omsgrain.store.context import Settings
 from omsgrain.store.policy_context import PolicyContext
 from support.invented_people import opened
 from support.store_kinds import POSTGRES, made
+from support.sync_stores import TIME, belief
 
-TIME = 1_700_000_000_000
 NOW = TIME + 1_000_000
 ABSENT = "ab" * 32
 LOCKED = {"mode": "locked"}
 SOFT = {"mode": "soft_locked"}
 HOLD = {"authority": "court", "reason_code": "litigation"}
-
-
-def belief(what: str, at: int = 0, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.5,
-        "created_at": TIME + at,
-        **fields,
-    }
 
 
 @pytest.fixture(params=["memory", "lmdb", POSTGRES])

@@ -13,22 +13,10 @@ import omsgrain as og
 from omsgrain import container
 from omsgrain import errors as err
 from omsgrain.store import export_filter, mg_files
+from support.sync_stores import belief
 
-TIME = 1_700_000_000_000
 LOCKED = {"mode": "locked"}
 SOFT = {"mode": "soft_locked"}
-
-
-def belief(what: str, at: int = 0, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.5,
-        "created_at": TIME + at,
-        **fields,
-    }
 
 
 @pytest.fixture

@@ -5,31 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.store.context import StorePart, context_of
+from support.invented_people import belief
 
 PARTS = {
     *("audit", "consumers", "graph", "holds", "maintenance", "parquet", "privacy", "reviews"),
     *("paths", "trust", "vectors"),
 }
-TIME = 1_768_471_200_000
-
-
-def belief(what: str, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "lamp",
-        "relation": "is",
-        "object": what,
-        "confidence": 0.9,
-        "created_at": TIME,
-        **fields,
-    }
 
 
 @pytest.fixture

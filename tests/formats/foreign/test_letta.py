@@ -12,6 +12,7 @@ import pytest
 from omsgrain import formats
 from omsgrain.errors import UnsupportedError
 from support.foreign_files import DATA, USER, fates, imported, texts
+from support.mif2_documents import spelled
 from support.mif_imports import opened
 
 FILE = DATA / "letta.af"
@@ -24,12 +25,8 @@ OLDER: dict[str, Any] = {
 }
 
 
-def text(document: Any) -> bytes:
-    return json.dumps(document).encode()
-
-
 def memories(document: Any) -> list[dict[str, Any]]:
-    found = formats.load(text(document), format="letta", user_id=USER)
+    found = formats.load(spelled(document), format="letta", user_id=USER)
     listed: list[dict[str, Any]] = json.loads(formats.dump(found, format="mif2").data)["memories"]
     return listed
 
@@ -75,7 +72,7 @@ def test_a_changed_block_supersedes_whatever_its_id(tmp_path: Path) -> None:
     document["blocks"][0] |= {"id": "block-9", "value": "Ada runs two greenhouses."}
     document["agents"][0]["block_ids"] = ["block-9", "block-1"]
     later = tmp_path / "later.af"
-    later.write_bytes(text(document))
+    later.write_bytes(spelled(document))
     with opened() as store:
         imported(store, FILE)
         assert sorted(fates(imported(store, later))) == ["unchanged"] * 4 + ["updated"]
@@ -83,14 +80,14 @@ def test_a_changed_block_supersedes_whatever_its_id(tmp_path: Path) -> None:
 
 
 def test_the_older_layout() -> None:
-    assert formats.sniff(text(OLDER)) == "letta"
+    assert formats.sniff(spelled(OLDER)) == "letta"
     assert [one["content"] for one in memories(OLDER)] == ["Ada.", "hello"]
 
 
 @pytest.mark.parametrize("document", [{"agents": []}, {"agents": [], "blocks": []}, {}])
 def test_other_json_is_no_agent_file(document: Any) -> None:
     with pytest.raises(UnsupportedError):
-        formats.sniff(text(document))
+        formats.sniff(spelled(document))
 
 
 def test_bad_records_are_skipped() -> None:
@@ -100,7 +97,7 @@ def test_bad_records_are_skipped() -> None:
                             {"role": "assistant", "content": "[", "tool_calls": [{"function": 1}]},
                             {"role": "user", "content": "{\"type\": 1}"}]}]  # fmt: skip
     found = formats.load(
-        text(changed(blocks=blocks, agents=agents, files=[{"file_name": "a"}])), user_id=USER
+        spelled(changed(blocks=blocks, agents=agents, files=[{"file_name": "a"}])), user_id=USER
     )
     assert [(one.rule, one.pointer) for one in found.problems] == [
         ("not_record", "/blocks/0"),

@@ -12,23 +12,20 @@ import pytest
 from omsgrain import formats
 from omsgrain.errors import UnsupportedError
 from support.foreign_files import DATA, USER, fates, imported, texts
+from support.mif2_documents import spelled
 from support.mif_imports import opened
 
 FILE = DATA / "mem0.json"
 MEMORY: dict[str, Any] = {"id": "m1", "memory": "Ada has two cats", "hash": "00"}
 
 
-def text(document: Any) -> bytes:
-    return json.dumps(document).encode()
-
-
 def dropped(document: Any) -> list[tuple[str, str]]:
-    found = formats.load(text(document), format="mem0", user_id=USER)
+    found = formats.load(spelled(document), format="mem0", user_id=USER)
     return [(one.rule, one.pointer) for one in (*found.problems, *found.dropped)]
 
 
 def memories(document: Any) -> list[dict[str, Any]]:
-    found = formats.load(text(document), user_id=USER)
+    found = formats.load(spelled(document), user_id=USER)
     listed: list[dict[str, Any]] = json.loads(formats.dump(found, format="mif2").data)["memories"]
     return listed
 
@@ -43,7 +40,7 @@ def memories(document: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_shapes(document: Any) -> None:
-    assert formats.sniff(text(document)) == "mem0"
+    assert formats.sniff(spelled(document)) == "mem0"
     assert [one["content"] for one in memories(document)] == ["Ada has two cats"]
 
 
@@ -53,7 +50,7 @@ def test_shapes(document: Any) -> None:
 )
 def test_other_json_is_not_mem0(document: Any) -> None:
     with pytest.raises(UnsupportedError):
-        formats.sniff(text(document))
+        formats.sniff(spelled(document))
 
 
 def test_ids_times_and_fields_are_kept() -> None:
@@ -72,7 +69,7 @@ def test_a_changed_memory_supersedes_the_old_one(tmp_path: Path) -> None:
     document["results"][-1] |= {"memory": "Ada prefers mint tea",
                                 "updated_at": "2027-01-01T00:00:00+00:00"}  # fmt: skip
     later = tmp_path / "later.json"
-    later.write_bytes(text(document))
+    later.write_bytes(spelled(document))
     with opened() as store:
         imported(store, FILE)
         assert sorted(fates(imported(store, later))) == ["unchanged", "unchanged", "updated"]

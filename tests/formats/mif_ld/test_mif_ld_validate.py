@@ -20,6 +20,7 @@ from omsgrain.formats.mif_ld.records import kind_of, shape_of
 from omsgrain.formats.mif_ld.validate import judge, mended
 from omsgrain.formats.problems import MOST, DocumentError
 from support import mif_ld_documents as documents
+from support.edited_documents import places
 from support.mif_ld_cases import BASES, GONE, edited
 from support.mif_ld_documents import (
     FULL,
@@ -307,12 +308,6 @@ def test_json_schema_accepts_and_refuses_the_same(case: Any) -> None:
 )  # fmt: skip
 def test_good_documents_are_good_for_json_schema(document: Any, file: str) -> None:
     assert [error.message for error in ORACLES[file].iter_errors(document)] == []
-
-
-def places(value: Any, way: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    items: Any = value.items() if isinstance(value, dict) else ()
-    items = enumerate(value) if isinstance(value, list) else items
-    return [way, *(place for key, one in items for place in places(one, (*way, key)))]
 
 
 STRANGE = st.one_of(

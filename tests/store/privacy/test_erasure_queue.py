@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -25,17 +24,6 @@ from support.invented_people import DAY, EVERYWHERE, NOW, Clock, belief, consent
 
 CASCADE = {"mode": "consent_cascade"}
 USER: dict[str, Any] = {"user_id": "ann-17"}
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture(params=EVERYWHERE)
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    with opened(request.param, tmp_path, Settings(actor="tester", clock=clock)) as made:
-        yield made
 
 
 def cascading(store: og.GrainStore, grant: str, what: str = "on", **fields: Any) -> str:
