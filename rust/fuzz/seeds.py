@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from collections.abc import Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -22,6 +23,27 @@ COMPRESSED, CBOR = 4, 32
 PROFILES = ("extended", "standard", "lightweight")
 LEVELS = ("public", "internal", "pii", "phi")
 DATETIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ][^\"]{1,30}")
+#: The texts that fuzz_targets/lightweight.rs reads, in this order.
+LIGHTWEIGHT = (
+    "observer_id",
+    "observer_type",
+    "subject",
+    "relation",
+    "object",
+    "unit",
+    "namespace",
+)
+READING = {
+    "type": "observation",
+    "observer_id": "t-7",
+    "observer_type": "temperature",
+    "subject": "room:4",
+    "object": {"value": 21.5, "unit": "Cel"},
+    "confidence": 0.9,
+    "namespace": "plant:7",
+    "created_at": 1_768_471_200_000,
+}
+ROOMS = (0, 80, 600)
 MORE_DATETIMES = (
     "1970-01-01T00:00:00Z",
     "2026-01-15t11:00:00.5+01:00",
@@ -34,6 +56,10 @@ def seeds() -> Iterator[tuple[str, bytes]]:
     """Yield the target and the bytes of each seed."""
     for text in MORE_DATETIMES:
         yield "datetime", text.encode()
+    for cbor in (False, True):
+        for room in ROOMS:
+            yield "lightweight", _lightweight(READING, cbor, room)
+            yield "lightweight", _lightweight({**READING, "type": "belief"}, cbor, room)
     for vector in json.loads((DATA / "cose_sign1.json").read_bytes())["vectors"]:
         envelope = bytes.fromhex(vector["cose"])
         yield "cose", envelope
@@ -59,6 +85,10 @@ def seeds() -> Iterator[tuple[str, bytes]]:
             for target in ("json_encode", "shape_write"):
                 yield target, _choice(vector.get("options", {})) + given.encode()
             yield "shape_json", given.replace("\n", " ").encode()
+        fields = vector.get("input")
+        if isinstance(fields, dict) and fields.get("type") in ("belief", "observation"):
+            cbor = vector.get("options", {}).get("encoding") == "cbor"
+            yield "lightweight", _lightweight(fields, cbor, ROOMS[-1])
 
 
 def _of_container(file: bytes) -> Iterator[tuple[str, bytes]]:
@@ -83,6 +113,29 @@ def _of_blob(blob: bytes) -> Iterator[tuple[str, bytes]]:
     yield "header", blob[: HEADER + 1]
     if len(blob) > HEADER and not blob[1] & COMPRESSED:
         yield "cbor_map" if blob[1] & CBOR else "msgpack_map", blob[HEADER:]
+
+
+def _lightweight(fields: dict[str, Any], cbor: bool, room: int) -> bytes:
+    """The bytes that fuzz_targets/lightweight.rs reads; other fields are left out."""
+    given = dict(fields)
+    value = None
+    if isinstance(given.get("object"), dict):
+        reading = given.pop("object")
+        value, given["unit"] = reading.get("value"), reading.get("unit")
+    time = given.get("created_at")
+    time = time if isinstance(time, int) and abs(time) < 1 << 63 else 0
+    head = bytes([given.get("type") == "belief", cbor]) + room.to_bytes(2, "big")
+    head += _number(value) + _number(given.get("confidence")) + struct.pack("<q", time)
+    return head + b"".join(_text(given.get(name)) for name in LIGHTWEIGHT)
+
+
+def _number(value: Any) -> bytes:
+    return b"\1" + struct.pack("<d", value) if isinstance(value, int | float) else b"\0"
+
+
+def _text(value: Any) -> bytes:
+    data = value.encode()[:255] if isinstance(value, str) else None
+    return b"\0" if data is None else bytes([1, len(data)]) + data
 
 
 def _choice(options: dict[str, Any]) -> bytes:

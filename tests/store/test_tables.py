@@ -111,6 +111,12 @@ def test_values_that_do_not_fit_are_in_extra(store: GrainStore) -> None:
     assert rows(store.to_arrow(columns=[EXTRA])) == [{EXTRA: row[EXTRA]}]
 
 
+def test_an_own_field_with_the_name_of_the_column_extra(store: GrainStore) -> None:
+    store.put({"type": "event", "content": "a", "extra": 5, "x_n": 1, "created_at": 1})
+    (row,) = rows(store.to_arrow())
+    assert json.loads(row[EXTRA]) == {"extra": 5, "x_n": 1}
+
+
 def test_the_index_chooses(store: GrainStore) -> None:
     for n in range(30):
         store.put(belief(str(n), subject=f"s{n % 3}", created_at=n))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -13,7 +14,6 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain import _core, registry
-from omsgrain.batch import decode_many
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 from omsgrain.grain import Grain, _json_bytes, bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
@@ -206,18 +206,44 @@ class ArrowPage:
         changed = {seq: getattr(state, name) for seq, state in self.states.items()}
         return [changed.get(seq, usual) for seq in self.seqs]
 
-    def decoded(self) -> tuple[list[str | None], list[Fields]]:
-        """Return each grain's type and fields; of an encrypted one None and nothing."""
-        types: list[str | None] = [None] * len(self.seqs)
-        fields: list[Fields] = [{}] * len(self.seqs)
+    def fields(self) -> Iterator[tuple[int, str, Fields]]:
+        """Yield the row, type and fields of each grain that is not encrypted or was opened."""
         plain = [i for i, blob in enumerate(self.blobs) if not blob[1] & ENCRYPTED_BIT]
-        grains: Iterable[Grain] = decode_many([bare(self.blobs[i]) for i in plain])
-        if self.opened:
-            plain += [i for i, seq in enumerate(self.seqs) if seq in self.opened]
-            grains = chain(grains, (self.opened[self.seqs[i]] for i in plain[-len(self.opened) :]))
-        for i, grain in zip(plain, grains, strict=True):
-            types[i], fields[i] = grain.type, grain.fields
-        return types, fields
+        blobs = [bare(self.blobs[i]) for i in plain]
+        read, known, wrong = _core.decode_many(blobs)
+        for _, error in wrong:
+            raise error
+        for i, blob, fields, said in zip(plain, blobs, read, known, strict=True):
+            name = said[0] if said is not None else None
+            yield i, Grain(blob).type if name is None else name, fields or {}
+        for i, seq in enumerate(self.seqs) if self.opened else ():
+            if (grain := self.opened.get(seq)) is not None:
+                yield i, grain.type, grain.fields
+
+
+class FieldValues:
+    """The fields of a page's grains by column, and by row those of which there is no column."""
+
+    def __init__(self, page: ArrowPage) -> None:
+        rows, known = len(page.seqs), _known_fields()
+        self.types: list[str | None] = [None] * rows
+        self.columns: dict[str, list[Any]] = {}
+        self.left: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+        for i, kind, fields in page.fields():
+            self.types[i] = kind
+            for name, value in fields.items():
+                column = self.columns.get(name)
+                if column is None:
+                    if name not in known:
+                        self.left[i][name] = value
+                        continue
+                    column = self.columns[name] = [None] * rows
+                column[i] = value
+
+
+@cache
+def _known_fields() -> frozenset[str | None]:
+    return frozenset(column.field for column in columns() if column.name != EXTRA)
 
 
 def batches(pages: Iterable[ArrowPage], asked: Sequence[Column]) -> Iterator[Any]:
@@ -281,56 +307,41 @@ def _quick_arrays(
 def _decoded_arrays(
     pa: Any, page: ArrowPage, named: Sequence[Column], form: Any
 ) -> dict[str, Any]:
-    types, fields = page.decoded()
-    present: set[str] = set().union(*fields)
-    left: list[dict[str, Any]] = [{} for _ in fields]
+    values = FieldValues(page)
     extra = any(column.name == EXTRA for column in named)
-    if extra:
-        _without_column(fields, present, left)
     arrays = {}
     # Values that fit no column are in extra, whether their column was asked for or not.
     for column in columns() if extra else named:
         if column.field is None or column.name == EXTRA:
             continue
-        if column not in named and column.field not in present:
-            continue
-        values: Sequence[Any] = []
+        held: Sequence[Any] | None = values.columns.get(column.field)
         if column.field == _TYPE:
-            values = types
-        elif column.field in present:
-            values = _fitting(column, fields, left)
+            held = values.types
+        elif held is not None:
+            held = _fitting(column, held, values.left)
         if column in named:
             kind = form.field(column.name).type
-            arrays[column.name] = pa.array(values, kind) if values else pa.nulls(len(types), kind)
+            rows = len(values.types)
+            arrays[column.name] = pa.nulls(rows, kind) if held is None else pa.array(held, kind)
     if extra:
-        arrays[EXTRA] = pa.array([_text(rest) if rest else None for rest in left], pa.string())
+        left = values.left
+        texts = [_text(left[i]) if i in left else None for i in range(len(values.types))]
+        arrays[EXTRA] = pa.array(texts, pa.string())
     return arrays
 
 
-def _without_column(
-    fields: Sequence[Fields], present: set[str], left: Sequence[dict[str, Any]]
-) -> None:
-    known = {column.field for column in columns()}
-    unknown = present - known
-    if not unknown:
-        return
-    for found, rest in zip(fields, left, strict=True):
-        rest.update((name, value) for name, value in found.items() if name in unknown)
-
-
 def _fitting(
-    column: Column, fields: Sequence[Fields], left: Sequence[dict[str, Any]]
-) -> list[Any]:
+    column: Column, found: Sequence[Any], left: Mapping[int, dict[str, Any]]
+) -> Sequence[Any]:
     """Return the values of a column; values that do not fit become null and go into extra."""
     name = column.field or ""
-    found = [one.get(name) for one in fields]
     if column.name != name:  # the JSON column of a pair
         return [None if v is None or isinstance(v, str) else _text(v) for v in found]
     if column.kind == "json":
         return [None if value is None else _text(value) for value in found]
     if _all_fit(column.kind, found):
         return found
-    fits = _FITS[column.kind]
+    fits, found = _FITS[column.kind], list(found)
     for i, value in enumerate(found):
         if value is not None and not fits(value):
             found[i] = None
@@ -350,12 +361,12 @@ def _all_fit(kind: Kind, found: Sequence[Any]) -> bool:
     return types <= {_USUAL.get(kind)}
 
 
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain)
-
-
 def _plain(value: object) -> Any:
     return dict(value) if isinstance(value, Mapping) else _json_bytes(value)
+
+
+# json.dumps would make an encoder for each value.
+_text = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=_plain).encode
 
 
 def _is_int(value: object) -> bool:
