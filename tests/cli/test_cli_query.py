@@ -256,6 +256,8 @@ def test_the_table(shell: Shell, store: Path) -> None:
         (["--known-at", "yesterday", "--scan"], "USAGE"),
         (["--past", "--known-at", "0", "--scan"], "ERR_SCHEMA"),
         (["--status", "certain"], "USAGE"),
+        (["--latest-per", "observer_id"], "ERR_UNSUPPORTED"),
+        (["--latest-per", ""], "ERR_SCHEMA"),
         (["--past", "--all"], "USAGE"),
         (["--current", "--past"], "USAGE"),
     ],

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import io
 import json
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -360,6 +361,43 @@ def test_a_wrong_mapping_file_is_refused(tmp_path: Path, text: str, code: str) -
     with pytest.raises(OmsError) as caught:
         Mapping.read(file)
     assert caught.value.code == code
+
+
+def test_a_suggestion_for_parquet_stores_its_rows(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 15, 10, tzinfo=timezone.utc)
+    rows = [
+        {"day": at.date(), "t": at + timedelta(seconds=n), "until": at + timedelta(days=1),
+         "machine": f"m{n % 3}", "torque": None if n == 3 else n * 1.5, "price": Decimal(n) / 4,
+         "pose": {"x": n, "yaw": -0.5}, "ok": n % 2 == 0, "raw": bytes([n]), "tags": ["a", "b"]}
+        for n in range(20)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(rows), file := tmp_path / "m.parquet")
+    with file.open("rb") as stream:
+        made = suggest(stream, name=file.name)
+    assert len(made.notes) == 1 and "'raw'" in made.notes[0]
+    with og.open(":memory:") as store:
+        assert [step.stored for step in made.mapping.ingest(store, file)] == [20]
+        newest = store.query().results[0].grain
+    assert newest["created_at"] == 1768471219000
+    assert newest["object"] == {"torque": 28.5, "price": 4.75, "pose_x": 19.0, "pose_yaw": -0.5}
+    assert newest["context"] == {
+        "day": "2026-01-15", "until": 1768557600000, "ok": False, "tags": ["a", "b"]
+    }  # fmt: skip
+
+
+def test_the_rest_of_a_row_of_parquet_is_kept(tmp_path: Path) -> None:
+    at = datetime(2026, 1, 15, 10)
+    row = {"ts": at.replace(tzinfo=timezone.utc), "message": "left the dock", "raw": b"x"}
+    row |= {"seen": at, "day": at.date(), "cost": Decimal("0.25"), "steps": [{"at": at}]}
+    pq.write_table(pa.Table.from_pylist([row]), file := tmp_path / "m.parquet")
+    with file.open("rb") as stream:
+        mapping = suggest(stream, name=file.name).mapping
+    with og.open(":memory:") as store:
+        assert [step.stored for step in mapping.ingest(store, file)] == [1]
+        (grain,) = store
+    assert (grain["content"], grain["x:raw"], grain["x:cost"]) == ("left the dock", b"x", 0.25)
+    assert (grain["x:seen"], grain["x:day"]) == ("2026-01-15T10:00:00", "2026-01-15")
+    assert grain["x:steps"] == [{"at": "2026-01-15T10:00:00"}]
 
 
 def test_members_may_be_tables_in_the_file(tmp_path: Path) -> None:

@@ -216,6 +216,12 @@ def test_refusals(where: Any, code: str) -> None:
     assert (refused.value.code, refused.value.field) == (code, "/where")
 
 
+def test_a_refusal_shows_no_value() -> None:
+    with pytest.raises(err.SchemaError) as refused:
+        parse({"subject": {"eq": "mira@example.org", "like": "mira"}})
+    assert refused.value.found == "'like'" and "mira" not in str(refused.value)
+
+
 def test_a_path_and_its_text() -> None:
     for keys in (("object", "a"), ("context", "a.b", "c\\", "."), ("object",)):
         assert path_of(path_text(*keys)) == keys

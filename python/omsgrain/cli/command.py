@@ -37,6 +37,9 @@ _ARGUMENTS = {
     "no_sealed": "sealed",
     "object_json": "object",
     "passphrase_file": "passphrase",
+    "latest_per": "per",
+    "added": "indexed",
+    "dropped": "indexed",
 }
 """Parameters whose arguments in Python have other names."""
 OTHERS = "That of the error, as docs/errors.md lists them; 1 if the system refused."

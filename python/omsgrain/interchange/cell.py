@@ -70,6 +70,17 @@ def reader(type: str | None, kind: str, unit: str | None) -> CellReader:
     return _list if kind == "array[string]" else _any
 
 
+def kept(value: Any) -> Any:
+    """Return a value without a rule as a grain can have it."""
+    if isinstance(value, dict):
+        return {key: kept(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [kept(inner) for inner in value]
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    return float(value) if isinstance(value, Decimal) else value
+
+
 def _any(value: Any) -> Any:
     if isinstance(value, str) and _NUMBER.fullmatch(value):
         return _number(value)
@@ -85,6 +96,8 @@ def _list(value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
+    if type(value) is date:
+        return value.isoformat()
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong("a text", value)
     return str(value)
@@ -145,7 +158,9 @@ def _json(value: Any) -> Any:
             return json.loads(value)
         except (ValueError, RecursionError):
             raise _wrong("JSON", value) from None
-    if isinstance(value, datetime | date | Decimal | bytes):
+    if type(value) is date:
+        return value.isoformat()
+    if isinstance(value, datetime | Decimal | bytes):
         raise _wrong("a value of JSON; name its type", value)
     return value
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain import _core, registry
 from omsgrain.errors import FormatError, OmsError, SchemaError
-from omsgrain.interchange.cell import TYPES, UNITS, UTC, CellReader, reader, type_of
+from omsgrain.interchange.cell import TYPES, UNITS, UTC, CellReader, kept, reader, type_of
 
 if TYPE_CHECKING:
     from omsgrain.interchange.ingest import IngestStep
@@ -163,7 +163,7 @@ class Mapping:
             read = {rule.column.split(".")[0] for rule in self._rules}
             for column, value in row.items():
                 if column and column not in read and value is not None and value != "":
-                    fields[self.rest + column] = value
+                    fields[self.rest + column] = kept(value)
         return fields
 
     def apply_many(self, rows: list[dict[str, Any]]) -> list[dict[str, Any] | OmsError]:

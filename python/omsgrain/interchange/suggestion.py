@@ -91,6 +91,17 @@ class _Seen:
     def is_bool(self) -> bool:
         return self.is_text and {one.casefold() for one in self.values} in _BOOLS
 
+    @cached_property
+    def is_bytes(self) -> bool:
+        return any(isinstance(value, bytes) for value in self.values)
+
+    @cached_property
+    def cells(self) -> tuple[str | None, str | None]:
+        """The type and the unit that a mapping names for its values."""
+        if self.unit is not None and isinstance(self.values[0], datetime):
+            return "time", self.unit or None
+        return ("bool" if self.is_bool else self.number_type), None
+
     def is_full(self, rows: int) -> bool:
         """Whether nearly all rows have a value."""
         return _nearly(len(self.values), rows)
@@ -174,9 +185,10 @@ def suggest(
         raise SchemaError(
             "there is no row to suggest a mapping from", expected="a row with columns"
         )
-    columns = [one for one in seen.values() if one.values or not one.name.startswith("#")]
+    named = [one for one in seen.values() if one.values or not one.name.startswith("#")]
+    columns = [one for one in named if not one.is_bytes]
     mapping = _mapping(columns, count, Path(name.removesuffix(SUFFIX)).stem or "rows")
-    notes = list(_notes(columns))
+    notes = list(_notes(named))
     if is_cut:
         notes.append(f"Only the first {_COLUMNS:,} of the columns are here.")
     if "created_at" not in mapping.map and changed is not None:
@@ -199,7 +211,9 @@ def _notes(columns: list[_Seen]) -> Iterator[str]:
     if any(is_number(one.name) for one in columns):
         yield "The first line looks like values. A table needs a line with its columns' names."
     for one in columns[:_NOTED]:
-        if one.has_commas and one.number_type is None:
+        if one.is_bytes:
+            yield f"Column {one.name!r} has bytes: no field is suggested for it."
+        elif one.has_commas and one.number_type is None:
             yield f"Column {one.name!r} stays text: give it type decimal_comma if 1,234 is 1.234."
         elif one.values and one.is_called(_TIMES) and one.unit is None:
             yield f"Column {one.name!r} has no time that omsgrain can read, such as RFC 3339."
@@ -262,8 +276,8 @@ def _observation(
         member = f"{place}.{_WORD.sub('_', one.name).strip('_') or 'column'}"
         while member in columns:
             member += "_"
-        kind = "bool" if one.is_bool else one.number_type
-        columns[member] = one.name if kind is None else SourceColumn(one.name, type=kind)
+        kind, unit = one.cells
+        columns[member] = one.name if kind is None else SourceColumn(one.name, kind, unit)
     return Mapping("observation", columns, constants)
 
 
