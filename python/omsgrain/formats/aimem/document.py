@@ -37,8 +37,8 @@ _IN_MEMORY = 1 << 20  # bytes of records of one kind, before they wait on the di
 _CHUNK = 1 << 20
 
 
-def checksum_of(text: bytes, depth: int = 128) -> str:
-    return of_bytes(_core.canonical_json(text, MEMBER, depth))
+def checksum_of(text: bytes) -> str:
+    return of_bytes(_core.canonical_json(text, MEMBER))
 
 
 def _sum(pieces: Iterable[bytes]) -> str:
