@@ -360,9 +360,9 @@ class VersionedMif(Mif):
         return self.checksums.current(document)
 
 
-def check_exact(found: Manifest, *, exact: bool, changed: bool = False) -> None:
+def check_exact(found: Manifest | None, *, exact: bool, changed: bool = False) -> None:
     """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
-    if exact and (changed or (found.style is None and not found.text)):
+    if exact and (found is None or changed or (found.style is None and not found.text)):
         raise SchemaError(
             "the document was loaded without its exact text; load it with exact=True"
         )

@@ -32,6 +32,7 @@ from omsgrain.formats.document import (
     open_manifest,
     parted,
 )
+from omsgrain.formats.mif import check_exact
 from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.records import Record, is_equal
 from omsgrain.formats.table import FORMATS
@@ -88,10 +89,7 @@ def dump(
         found = heap(grains)
         document, losses = tree(found, to, vectors, given)
     own = _own(found, to)
-    if exact and (own is None or (own.style is None and not own.text)):
-        raise SchemaError(
-            "the document was loaded without its exact text; load it with exact=True"
-        )
+    check_exact(own, exact=exact)
     with raw.checking():
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
                                 get=raw.getter(found.grains))  # fmt: skip
