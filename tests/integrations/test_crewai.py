@@ -149,6 +149,23 @@ def test_filters_of_searches_and_deletions(memory: og.Memory) -> None:
     assert storage.search(vector(random)) == []
 
 
+def test_a_search_in_a_scope_ranks_all_its_records(
+    memory: og.Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records of other scopes that are nearer take no place among its candidates."""
+    monkeypatch.setattr("omsgrain.integrations.crewai._NEAREST", 5)
+    random, storage = Random(3), CrewaiStorage(memory)
+    near, far = [1.0, 0.0], [0.0, 1.0]
+    storage.save([record(random, n, scope="/plant", embedding=near) for n in range(9)])
+    wanted = [record(random, n, scope=f"/team/{n}/", embedding=far) for n in (10, 11)]
+    storage.save([*wanted, record(random, 12, scope="/teams", embedding=far)])
+    found = storage.search(near, scope_prefix="/team/")
+    assert {one.id for one, _ in found} == {one.id for one in wanted}
+    storage.update(wanted[0].model_copy(update={"scope": "/plant/hall"}))
+    assert [one.id for one, _ in storage.search(near, scope_prefix="/team")] == [wanted[1].id]
+    assert storage.count("/plant/hall") == 1
+
+
 def test_an_update_keeps_the_former_version_and_the_embedding(memory: og.Memory) -> None:
     storage, first = CrewaiStorage(memory), record(Random(1), 1)
     storage.save([first])

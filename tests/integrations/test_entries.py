@@ -166,3 +166,12 @@ def test_a_framework_that_is_not_installed_is_named() -> None:
     with pytest.raises(UnsupportedError) as refused:
         framework("no_such_framework.memory", "crewai")
     assert "pip install crewai" in str(refused.value)
+
+
+def test_values_with_a_tag(memory: og.Memory) -> None:
+    values = Entries(memory.store, memory.user, "test:values")
+    values.set_many({"x": 1, "y": 2, "z": 3}, tags={"x": ["hall"], "y": ["hall", "dock"]})
+    assert [one.name for one in values.all("dock")] == ["y"]
+    assert {one.name for one in values.all("hall")} == {"x", "y"}
+    values.set_many({"y": 4}, tags={"y": ["dock"]})
+    assert [(one.name, one.value) for one in values.all("hall")] == [("x", 1)]

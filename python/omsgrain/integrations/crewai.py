@@ -25,8 +25,9 @@ class CrewaiStorage:
 
     Each record is a grain of the memory's user, with its embedding as a vector. An update
     supersedes it, so the history has all versions; ``delete`` and ``reset`` delete records with
-    all their versions. A scope is a path: ``/team`` has ``/team/ada``, but not ``/teams``. A
-    search looks at the 1,000 records nearest by angle; scores are ``1 / (1 + distance²)``.
+    all their versions. A scope is a path: ``/team`` has ``/team/ada``, but not ``/teams``; a
+    record has a tag for each scope that it is in. A search looks at the 1,000 records of its scope
+    that are nearest by angle; scores are ``1 / (1 + distance²)``.
 
     Args:
         memory: an open memory.
@@ -49,6 +50,7 @@ class CrewaiStorage:
         self._entries.set_many(
             {str(record.id): _held(record) for record in records},
             vectors={str(one.id): one.embedding for one in records if one.embedding},
+            tags={str(one.id): _tags(one.scope) for one in records},
         )
 
     def update(self, record: Any) -> None:
@@ -87,6 +89,7 @@ class CrewaiStorage:
             limit=_NEAREST,
             user_id=self._user,
             namespace=self._entries.namespace,
+            tag=_tag(scope_prefix),
         )
         found: list[tuple[Any, float]] = []
         for hit in hits.results:
@@ -180,7 +183,7 @@ class CrewaiStorage:
         return await asyncio.to_thread(self.delete, **filters)
 
     def _records(self, scope: str | None) -> Iterator[Any]:
-        for entry in self._entries.all():
+        for entry in self._entries.all(_tag(scope)):
             record = _types.MemoryRecord.model_validate(entry.value)
             if _matches(record, scope, None, None):
                 yield record
@@ -225,6 +228,19 @@ def _folded(scope: str) -> str:
     """Return a scope with one slash at its beginning and none at its end; "" for the root."""
     path = scope.strip("/")
     return f"/{path}" if path else ""
+
+
+def _tag(scope: str | None) -> str | None:
+    """Return the tag that all records of a scope have; None for the root."""
+    path = _folded(scope or "")
+    return f"scope:{path}" if path else None
+
+
+def _tags(scope: str) -> list[str]:
+    """Return the tags of a record: of its scope, and of all scopes that this one is in."""
+    ends = [*(i for i, letter in enumerate(scope) if letter == "/"), len(scope)]
+    paths = [scope[:end] for end in ends]
+    return [f"scope:{path}" for path in paths if path and path == _folded(path)]
 
 
 def _children(records: Iterable[Any], path: str) -> list[str]:

@@ -165,10 +165,10 @@ class Entries:
         found = self._current(name)
         return _entry(found[0]) if found else None
 
-    def all(self) -> Iterator[Entry]:
-        """Iterate over the current values, those that changed last first."""
+    def all(self, tag: str | None = None) -> Iterator[Entry]:
+        """Iterate over the current values, or those with a tag; those that changed last first."""
         seen: set[str] = set()
-        for grain in self.store.iter_query(namespace=self.namespace, user_id=self.user):
+        for grain in self.store.iter_query(namespace=self.namespace, user_id=self.user, tag=tag):
             entry = _entry(grain)
             if entry.name not in seen:
                 seen.add(entry.name)
@@ -189,6 +189,7 @@ class Entries:
         *,
         renamed: Mapping[str, str] | None = None,
         vectors: Mapping[str, Vector] | None = None,
+        tags: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """Store several values, and rename others with their history, in one transaction.
 
@@ -197,16 +198,20 @@ class Entries:
             renamed: new names by the old ones. A name without a value is left out.
             vectors: vectors of values by name, with the namespace as the name of their model. The
                 vector of an equal value is replaced in a transaction of its own.
+            tags: tags of values by name; an equal value keeps those that it has.
         """
         changes = [(name, pack(value), name) for name, value in values.items()]
         for old, new in (renamed or {}).items():
             found = self._current(old)
             if found:
                 changes.append((new, found[0]["object"], old))
-        self._change(changes, vectors)
+        self._change(changes, vectors, tags)
 
     def _change(
-        self, changes: Sequence[tuple[str, Any, str]], vectors: Mapping[str, Vector] | None = None
+        self,
+        changes: Sequence[tuple[str, Any, str]],
+        vectors: Mapping[str, Vector] | None = None,
+        tags: Mapping[str, Sequence[str]] | None = None,
     ) -> list[str]:
         """Store values, each a name, the value and the name that it supersedes."""
         addresses: list[str] = []
@@ -227,7 +232,10 @@ class Entries:
                     "namespace": self.namespace,
                     "user_id": self.user,
                 }
-                items[i] = self._fields(name, held, latest), replaced
+                fields = self._fields(name, held, latest)
+                if tags and name in tags:
+                    fields["structural_tags"] = list(tags[name])
+                items[i] = fields, replaced
             if items:
                 stored = lifecycle.replace_many(
                     context_of(self.store), [*items.values()], vectors=[beside[i] for i in items]
