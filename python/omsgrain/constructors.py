@@ -12,12 +12,11 @@ dict, and has options for encoding, compression and profile.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from omsgrain.grain import Grain, make
-from omsgrain.query.times import Timestamp
+from omsgrain.query.times import Timestamp, now
 
 __all__ = [
     "Action",
@@ -45,7 +44,7 @@ def _grain(type_name: str, arguments: dict[str, Any]) -> Grain:
         if name in _NOT_FIELDS:
             raise TypeError(f"{name!r} is not a field; for options use encode()")
     if arguments["created_at"] is None:
-        arguments["created_at"] = time.time_ns() // 1_000_000
+        arguments["created_at"] = now()
     return make({"type": type_name, **arguments, **others})
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import islice
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unicodedata import is_normalized
 
 from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.query.times import now
 from omsgrain.search.words import split
 from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
@@ -57,7 +57,7 @@ class _Clock:
     def next(self, after: int = 0) -> int:
         """Return the time now, or the first one after all that were returned before."""
         with self._lock:
-            self._last = max(time.time_ns() // 1_000_000, self._last + 1, after + 1)
+            self._last = max(now(), self._last + 1, after + 1)
             return self._last
 
 

@@ -7,7 +7,6 @@ keeps the rest around its records. ``GrainStore.delete`` removes one grain alone
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -17,6 +16,7 @@ from omsgrain.crypto.master_key import load_master
 from omsgrain.errors import SchemaError
 from omsgrain.interchange.kept import trimmed
 from omsgrain.memory.record import UserGrains
+from omsgrain.query import times
 from omsgrain.storage import tombstones
 from omsgrain.storage.erasure_queue import WITHIN
 from omsgrain.store.context import check_reason, context_of
@@ -152,7 +152,7 @@ def erase_preview(
     people = Identities(identities)
     own = sealed = named = 0
     kept: Counter[str] = Counter()
-    now = time.time_ns() // 1_000_000
+    now = times.now()
     selection = select(context_of(store).storage, people)
     for found in selection:
         own, named = own + found.own, named + (not found.own)

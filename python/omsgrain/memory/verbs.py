@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timezone
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
@@ -31,6 +30,7 @@ from omsgrain.memory.record import (
     values_of,
 )
 from omsgrain.memory.trace import traced
+from omsgrain.query.times import now
 from omsgrain.search.words import split
 from omsgrain.store import import_batch
 from omsgrain.store.context import context_of
@@ -296,9 +296,8 @@ def _record(content: str, about: About, former: Mapping[str, Any]) -> dict[str, 
     if not content.strip() or len(content) > _CONTENT:
         expected = f"1 to {_CONTENT} characters"
         raise RangeError("the content is empty or too long", field="/content", expected=expected)
-    now = datetime.now(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     record: dict[str, Any] = {"id": former.get("id", str(uuid4())), "content": content}
-    record |= {"created_at": now, "memory_type": kind}
+    record |= {"created_at": time_text(now()), "memory_type": kind}
     if kept := former.get("tags") if tags is None else list(dict.fromkeys(tags)):
         record["tags"] = kept
     more = dict(metadata or {})

@@ -16,7 +16,6 @@ from __future__ import annotations
 import base64
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -26,6 +25,7 @@ from typing import Any, Final, Literal, get_args
 import msgpack
 
 from omsgrain.errors import IntegrityError, NotFoundError, SchemaError
+from omsgrain.query.times import now
 from omsgrain.storage import audit
 from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.location import Where, location_of
@@ -77,7 +77,7 @@ class Tokens:
         store: Storage,
         *,
         actor: str | None = None,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+        clock: Callable[[], int] = now,
     ) -> None:
         self._store = store
         self._actor = actor
