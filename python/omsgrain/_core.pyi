@@ -27,6 +27,7 @@ __all__ = [
     "ReadCounts",
     "RowSums",
     "SignedPieces",
+    "Stemmer",
     "SyncItems",
     "Tail",
     "TextFields",
@@ -362,6 +363,11 @@ class BlindEntry:
     def created_at(self) -> int: ...
     @property
     def kept(self) -> bool: ...
+
+@final
+class Stemmer:
+    def __new__(cls, language: str) -> Stemmer: ...
+    def stem(self, word: str) -> str: ...
 
 @final
 class SyncItems:

@@ -424,7 +424,7 @@ def test_a_store_of_plain_grains_loads_no_signatures_and_no_search(tmp_path: Pat
     (lines,) = run(
         f"""
         import sys, omsgrain
-        large = "blake3", "cbor2", "cryptography", "pycose", "Stemmer"
+        large = "blake3", "cbor2", "cryptography", "pycose", "omsgrain.search.stem"
         with omsgrain.open({str(tmp_path / "m.omsg")!r}) as store:
             grain = {{"type": "belief", "subject": "a", "relation": "b", "object": "c",
                      "confidence": 0.5, "created_at": 1768471200000}}

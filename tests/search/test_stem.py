@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import omsgrain as og
+from omsgrain._core import Stemmer
 from omsgrain.crypto import KeyRing
 from omsgrain.search import rank, stem
 from omsgrain.search.feed import columns
@@ -19,8 +23,14 @@ from omsgrain.search.text import LONGEST, MOST_STEMS, read_query
 from omsgrain.storage.base import TEXT_FILE
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
+from support.paths import ROOT
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, url_of
 from support.text_stores import Opened, remove, say, seqs, texts_in
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 USER = "ada"
 
@@ -137,6 +147,54 @@ def test_a_language_is_guessed_by_words_and_letters() -> None:
     assert stem.stop_words({"die", "sonne"}) == {"die"}
     assert stem.stop_words({"my", "son"}) == set()  # English or Spanish: in doubt a word counts
     assert stem.stop_words({"она", "дома"}) == {"она"}
+
+
+STEMS = [
+    ("arabic", "الكتابات والمدارس يكتبون", "كتاب والمدارس يكتب"),
+    ("danish", "hestene løbende venlighederne", "hest løb venlighed"),
+    ("dutch", "huizen lopende vriendelijkheden", "huis loop vriendelijk"),
+    ("english", "painted sunrises generously", "paint sunris generous"),
+    ("finnish", "taloissammekin kirjoja hevosista", "talo kirj hevos"),
+    ("french", "mangeaient chevaux continuellement", "mang cheval continuel"),
+    ("german", "häuser gebirges aufeinanderfolgenden", "haus gebirg aufeinanderfolg"),
+    ("greek", "βιβλίου αγοράζουν θάλασσες", "βιβλ αγοραζ θαλασσ"),
+    ("hindi", "लड़कियों किताबें जाएगा", "लड़क किताब ज"),
+    ("hungarian", "házakban könyveket barátságos", "ház könyv barátságos"),
+    ("italian", "comprando libri felicemente", "compr libr felic"),
+    ("norwegian", "hestene skrivende vennligheten", "hest skriv venn"),
+    ("portuguese", "cantando livros felizmente", "cant livr feliz"),
+    ("romanian", "cărților cântând frumoasele", "cărț cânt frumoas"),
+    ("russian", "книгами читающий красивейшая", "книг чита красив"),
+    ("spanish", "cantando canciones felizmente", "cant cancion feliz"),
+    ("swedish", "hästarna springande vänligheten", "häst spring vän"),
+    ("turkish", "evlerimizdeki kitaplar çocuklardan", "ev kitap çocuk"),
+]
+"""Words and their stems by PyStemmer 3.1.0."""
+
+
+@pytest.mark.parametrize(("language", "words", "expected"), STEMS)
+def test_stems_are_those_of_snowball(language: str, words: str, expected: str) -> None:
+    assert " ".join(map(Stemmer(language).stem, words.split())) == expected
+
+
+def test_each_language_has_a_stemmer() -> None:
+    assert sorted({*stem.LANGUAGES, "russian", "greek", "arabic", "hindi"}) == sorted(
+        language for language, _, _ in STEMS
+    )
+    with pytest.raises(og.errors.SchemaError):
+        Stemmer("klingon")
+
+
+@given(st.sampled_from([language for language, _, _ in STEMS]), st.text(max_size=40))
+def test_any_text_has_a_stem(language: str, word: str) -> None:
+    assert len(Stemmer(language).stem(word)) <= 2 * len(word) + 2
+
+
+def test_an_index_knows_which_stemmers_made_it() -> None:
+    """A new version of the crate may give other stems, so the index must be made again."""
+    locked = tomllib.loads((ROOT / "Cargo.lock").read_text("utf-8"))["package"]
+    (version,) = (one["version"] for one in locked if one["name"] == "frostem")
+    assert f"frostem {version}" == stem.STEMMERS
 
 
 def test_words_without_a_stem() -> None:

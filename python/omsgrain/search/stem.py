@@ -20,8 +20,7 @@ from importlib.resources import files
 from typing import Final
 from zlib import crc32
 
-import Stemmer
-
+from omsgrain._core import Stemmer
 from omsgrain.search.words import spaced
 
 if sys.version_info >= (3, 11):
@@ -50,7 +49,10 @@ _SCRIPTS = {
 LANGUAGES: Final = tuple(_TABLES["latin"])
 """Languages in Latin script. An index stores a set of them as bits, in this order."""
 
-RULES: Final = crc32(f"1 {_FILE} {Stemmer.version()}".encode()) >> 2
+STEMMERS: Final = "frostem 2.20261016.1"
+"""The crate that stems; other versions of it may give other stems."""
+
+RULES: Final = crc32(f"1 {_FILE} {STEMMERS}".encode()) >> 2
 """Identifies the rules for words and stems. An index that was made by others is made again."""
 
 
@@ -130,7 +132,7 @@ class Stems(dict[str, str]):
         if language is None or word in _STOP[language]:
             return ""
         # Parts of a folded stem would be words of their own; a mark is inside of none.
-        return MARK + spaced(_stemmer(language).stemWord(word)).replace(" ", "")
+        return MARK + spaced(_stemmer(language).stem(word)).replace(" ", "")
 
 
 def has_stem(word: str) -> bool:
@@ -151,8 +153,8 @@ def _language_of_script(letter: str, latin: str) -> str | None:
 
 
 @cache
-def _stemmer(language: str) -> Stemmer.Stemmer:
-    return Stemmer.Stemmer(language, 0)  # Stems caches
+def _stemmer(language: str) -> Stemmer:
+    return Stemmer(language)
 
 
 @cache

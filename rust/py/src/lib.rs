@@ -25,6 +25,7 @@ mod reconcile;
 mod shape_cache;
 mod signature;
 mod sorted_runs;
+mod stem;
 
 /// The Rust core of omsgrain. Private: use `omsgrain`.
 ///
@@ -78,9 +79,10 @@ mod _core {
     use crate::reconcile::{SyncItems, cut_message};
     #[pymodule_export]
     use crate::signature::{SignedPieces, joined_seals, plain_header, prove_many, seal_parts, sealed_header};
-
     #[pymodule_export]
     use crate::sorted_runs::{common_places, run_rows, run_suffixes, run_without};
+    #[pymodule_export]
+    use crate::stem::Stemmer;
 
     /// The version, which only Cargo.toml defines.
     #[pymodule_export]
