@@ -28,11 +28,11 @@ COMPILERS = (
     "cargo", "rustc", "maturin", "zig",
 )  # fmt: skip
 #: In tags of platforms where not every package that omsgrain needs has a wheel: lmdb has none for
-#: musl and armv7; cffi, msgpack and PyStemmer have none for armv7.
+#: musl and armv7; cffi and msgpack have none for armv7.
 COMPILED = ("musllinux", "armv7l")
 #: Bytes that a wheel and what it needs may add to an environment: files of the wheels, and those
 #: with the modules that pip compiles. Other platforms have wheels of other sizes.
-CEILINGS = (38_500_000, 52_500_000)
+CEILINGS = (34_500_000, 48_500_000)
 MEASURED = ("Linux", "x86_64")
 #: Bytes of the smallest installation: docs/how-to/install.md.
 SMALLEST = 31_000_000
