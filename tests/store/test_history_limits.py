@@ -18,7 +18,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import EVENTS, TOMBSTONES
+from omsgrain.storage.tables import EVENT, EVENTS, NAMED, TOMBSTONES
 from omsgrain.store import history_limits
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits, duration_of
@@ -143,6 +143,26 @@ def test_a_run_leaves_one_entry_and_no_tombstone(store: og.GrainStore, clock: Cl
     if context_of(store).settings.keys is None:
         assert back == addresses[0]
     assert len(store) == 5
+
+
+def test_events_and_what_leads_to_them_go_too(store: og.GrainStore, clock: Clock) -> None:
+    """Or a ring whose grains are superseded would fill with rows about grains that left."""
+    last = store.put(reading(0))
+    for n in range(1, 12):
+        last = store.supersede(last, reading(n))
+    clock.now = TIME + 10 * HOUR
+    for keep in ("6h", "3h"):
+        store.maintenance.retain(keep=keep)
+        with context_of(store).inner.read() as reader:
+            there = [seq for seq, _ in reader.page(0)]
+            about = [EVENT.unpack(row)[1] for _, row in reader.rows(EVENTS)]
+            assert set(about) <= set(there)
+        assert store.maintenance.check().ok
+    clock.now += 100 * HOUR
+    store.maintenance.retain(keep="1h")
+    with context_of(store).inner.read() as reader:
+        assert [*reader.rows(EVENTS)] == [] and [*reader.rows(NAMED)] == []
+    assert store.maintenance.check().ok
 
 
 def test_states_signatures_and_vectors_go_too(tmp_path: Path, clock: Clock) -> None:

@@ -23,7 +23,17 @@ import msgpack
 from omsgrain.errors import IntegrityError
 from omsgrain.storage.records import SUPERSEDED as PAST_BIT
 from omsgrain.storage.records import pack, unpack
-from omsgrain.storage.tables import EVENT, EVENTS, META, NAMED, SEQUENCE, STATES, SUPERSEDED, Table
+from omsgrain.storage.tables import (
+    EVENT,
+    EVENTS,
+    META,
+    NAMED,
+    REVIEWS,
+    SEQUENCE,
+    STATES,
+    SUPERSEDED,
+    Table,
+)
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Storage, Writer
@@ -132,6 +142,42 @@ def replace(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
                 moved(digest, _STATE + key)
     writer.set_rows(STATES, again)
     _change(writer, more, less)
+
+
+def release(writer: Writer, leaving: Mapping[bytes, int]) -> None:
+    """Drop the events of grains that leave without a trace, and what leads to their rows.
+
+    A review keeps its event.
+
+    Args:
+        writer: the transaction, before the grains are removed.
+        leaving: the numbers of the grains, by each of their addresses.
+    """
+    while catch_up(writer):
+        pass
+    if next(writer.rows(NAMED), None) is None:  # no grain ever had an event
+        return
+    gone = {SEQUENCE.pack(seq) for seq in leaving.values()}
+    successors = [
+        digest
+        for row in writer.some_rows(STATES, list(gone)).values()
+        for digest in said(STATES, row)
+    ]
+    prefixes = {digest[:_PREFIX] for digest in (*leaving, *successors)}
+    known = {
+        prefix: [*_split(row)] for prefix, row in writer.some_rows(NAMED, [*prefixes]).items()
+    }
+    keys = [place[1:] for row in known.values() for place in row if place[:1] == _EVENT]
+    kept = writer.some_rows(REVIEWS, keys)
+    dropped = [
+        key
+        for key, row in writer.some_rows(EVENTS, keys).items()
+        if key not in kept and len(row) == EVENT.size and row[1:-_DIGEST] in gone
+    ]
+    dead = {_EVENT + key for key in dropped} | {_STATE + key for key in gone}
+    less = {prefix: [place for place in row if place in dead] for prefix, row in known.items()}
+    writer.unset_rows(EVENTS, dropped)
+    _change(writer, {}, {prefix: places for prefix, places in less.items() if places})
 
 
 def _marked(row: bytes, marks: Mapping[bytes, bytes]) -> bytes | None:

@@ -16,7 +16,8 @@ A row of removals-0 says which grains were removed together, by the number of th
     before, plus one if a second number follows, with how many more grains the range has
 
 A grain that an event or a state names has an event of its own instead, with a mark in place of
-its address. So a batch that merely got too old leaves a few bytes, however many grains it had.
+its address; one that merely got too old takes its events along. So a batch of those leaves a few
+bytes, however many grains it had.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from omsgrain.store.context import Context
 
 _ENTRIES: Final = 4_096  # of the audit trail that are looked at, the newest ones
+_TOGETHER: Final = 512  # of them that are read at once: a server answers each read by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,12 @@ def _last_removal(reader: Reader) -> dict[str, Any] | None:
     """Return the newest entry about grains that left by age or by size."""
     head = reader.row(META, HEAD_RECORD)
     last = 0 if head is None else HEAD_VALUE.unpack(head)[0]
-    for number in range(last, max(0, last - _ENTRIES), -1):
-        row = reader.row(AUDIT, NUMBER.pack(number))
-        body = None if row is None else read_entry(row)
-        if body is not None and body["o"] == "retain":
-            return body
+    for first in range(last, max(0, last - _ENTRIES), -_TOGETHER):
+        keys = [NUMBER.pack(number) for number in range(first, max(0, first - _TOGETHER), -1)]
+        found = reader.some_rows(AUDIT, keys)
+        for body in (read_entry(found[key]) for key in keys if key in found):
+            if body is not None and body["o"] == "retain":
+                return body
     return None
 
 

@@ -82,6 +82,10 @@ class GrainAddresses:
     def sealed(self) -> bool:
         return self.stored != self.plain
 
+    @property
+    def both(self) -> set[bytes]:
+        return {self.stored} if self.plain is None else {self.stored, self.plain}
+
 
 def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
     """Return the digests of a grain; None if it is not in the store."""
@@ -136,6 +140,8 @@ def remove_grains(
     forget_talk(writer, settings, found.values(), reason_code=reason_code)
     if tombstone:
         remember(writer, list(found.values()), now, reason_code)
+    else:  # or a bounded history would grow by the events of its grains
+        mentions.release(writer, {one: seq for seq, names in found.items() for one in names.both})
     marks = _new_marks(writer, found.values())
     mentions.replace(writer, marks)
     _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
