@@ -6,7 +6,6 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.base import Storage
 from support import aimem_files, child_process, store_kinds
 from support.frameworks import FRAMEWORKS, installed
+from support.scale import Scale
 from support.shell import Shell
 from support.signers import ALICE, BOB
 
@@ -42,14 +42,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 collect_ignore = [f"integrations/test_{name}.py" for name in FRAMEWORKS if not installed(name)]
 
 _OPT_IN = {"long": "--long", "services": "--services"}
-
-
-@dataclass(frozen=True, slots=True)
-class Scale:
-    """How many seeded examples a test runs."""
-
-    grains: int
-    noise: int
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

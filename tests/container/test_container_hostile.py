@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from test_container_files import peak
 
-from conftest import Scale
 from containers import (
     address,
     blob,
@@ -29,6 +28,7 @@ from omsgrain import _core, container
 from omsgrain.container.layout import MAX_GRAIN
 from omsgrain.errors import CorruptError
 from support.container_problems import problems
+from support.scale import Scale
 
 TWO = [blob(1), blob(2)]
 BASE = 16 + 8

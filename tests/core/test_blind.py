@@ -13,7 +13,6 @@ import pytest
 
 import omsgrain as og
 import oracle_seal as oracle
-from conftest import Scale
 from omsgrain import _core
 from omsgrain.crypto.seal import UserKeys, mask, mask_stream, seal
 from omsgrain.errors import CorruptError, KeyMissingError
@@ -22,6 +21,7 @@ from omsgrain.search import words
 from omsgrain.storage.blind_index import place_of
 from support.random_grains import random_grain
 from support.random_values import random_text
+from support.scale import Scale
 
 KEYS = [bytes((n,)) * 32 for n in range(5)]
 ADDRESS_KEYS = [bytes((100 + n,)) * 32 for n in range(5)]

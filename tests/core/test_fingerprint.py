@@ -13,7 +13,6 @@ import msgpack
 import pytest
 
 import omsgrain as og
-from conftest import Scale
 from omsgrain import _core
 from omsgrain.errors import CorruptError, SchemaError
 from omsgrain.grain import Encoding
@@ -21,6 +20,7 @@ from omsgrain.query.graph import duplicates, find_same
 from omsgrain.storage.base import Reader, Which
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in
 from support.random_grains import random_grain
+from support.scale import Scale
 
 SAID: dict[str, Any] = {"type": "event", "content": "the door is open", "created_at": TIME}
 #: The short names of what tells when a statement was made, and who read it how often.

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jcs
-from conftest import Scale
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem.document import checksum_of
 from support.aimem_strategies import ANY, documents
+from support.scale import Scale
 
 
 def core(text: str | bytes) -> str:

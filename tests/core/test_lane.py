@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 import oracle
-from conftest import Scale
 from omsgrain import _core
 from omsgrain.grain import Encoding, make, options
 from support.random_grains import grains, random_grain, shuffled
 from support.random_values import values
+from support.scale import Scale
 
 STANDARD: dict[str, Any] = {
     "type": "belief",

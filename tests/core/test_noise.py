@@ -10,11 +10,11 @@ import pytest
 
 import omsgrain as og
 import oracle
-from conftest import Scale
 from omsgrain.errors import OmsError
 from support.known_grains import VECTORS
 from support.random_grains import random_grain
 from support.rewritten_blobs import rewrite
+from support.scale import Scale
 
 # Mutated names look like typos.
 pytestmark = pytest.mark.filterwarnings("ignore::omsgrain.errors.OmsWarning")

@@ -25,12 +25,12 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 import oracle
-from conftest import Scale
 from omsgrain.grain import Encoding
 from oracle_tables import NESTED, OLD_NAMES, SAME, SHORT
 from support.random_grains import grains, json_line, random_grain, shuffled
 from support.random_values import values
 from support.rewritten_blobs import rewrite
+from support.scale import Scale
 
 ENCODINGS: tuple[Encoding, ...] = ("msgpack", "cbor")
 

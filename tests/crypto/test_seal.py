@@ -21,7 +21,6 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 import omsgrain as og
 import oracle_seal as oracle
-from conftest import Scale
 from omsgrain.crypto import prove, sign, verify_signed
 from omsgrain.crypto.seal import (
     OVERHEAD,
@@ -47,6 +46,7 @@ from omsgrain.errors import (
 )
 from omsgrain.header import read_header
 from support.random_grains import random_grain
+from support.scale import Scale
 from support.signers import ALICE, GRAIN
 
 VECTORS: dict[str, Any] = json.loads(oracle.DATA.read_text(encoding="utf-8"))

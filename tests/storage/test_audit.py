@@ -14,7 +14,6 @@ from typing import Any
 import msgpack
 import pytest
 
-from conftest import Scale
 from omsgrain.errors import (
     FormatError,
     HashFormatError,
@@ -46,6 +45,7 @@ from support.audit_trails import (
     rows,
     verify,
 )
+from support.scale import Scale
 from support.store_contract import make_pairs, pair
 from support.store_kinds import POSTGRES, made
 

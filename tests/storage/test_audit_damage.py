@@ -12,7 +12,6 @@ from typing import Any
 import msgpack
 import pytest
 
-from conftest import Scale
 from omsgrain.storage import audit
 from omsgrain.storage.audit import AuditEntry, AuditLog, Checkpoint
 from omsgrain.storage.base import Storage, Writer
@@ -31,6 +30,7 @@ from support.audit_trails import (
     set_row,
     verify,
 )
+from support.scale import Scale
 
 
 @pytest.fixture(params=["memory", "lmdb"])

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 import omsgrain as og
-from conftest import Scale
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.base import Storage
@@ -23,6 +22,7 @@ from omsgrain.store import history_limits
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits, duration_of
 from support.invented_people import Clock
+from support.scale import Scale
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 
 TIME = 1_700_000_000_000
