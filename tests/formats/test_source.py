@@ -95,7 +95,22 @@ def test_chunks(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
 
 
 @pytest.mark.parametrize("lines", [True, False])
-def test_places_in_the_source(monkeypatch: pytest.MonkeyPatch, lines: bool) -> None:
+def test_a_chunk_has_a_bounded_number_of_lines(
+    monkeypatch: pytest.MonkeyPatch, lines: bool
+) -> None:
+    """Each bad line becomes an error, which is many times as large as the line."""
+    monkeypatch.setattr(source_lines, "MOST_LINES", 10)
+    data = b"1\n" * 99 + b"1" if lines else b"[" + b"1,\n" * 99 + b"1]"
+    chunks = read(data, lines=lines)
+    assert max(len(chunk.numbers) for chunk in chunks) == 10
+    assert [n for chunk in chunks for n in chunk.numbers] == list(range(1, 101))
+    assert sum(chunk.consumed for chunk in chunks) == len(data)
+
+
+@pytest.mark.parametrize("most", [4, 1_000])
+@pytest.mark.parametrize("lines", [True, False])
+def test_places_in_the_source(monkeypatch: pytest.MonkeyPatch, lines: bool, most: int) -> None:
+    monkeypatch.setattr(source_lines, "MOST_LINES", most)
     monkeypatch.setattr(source_lines, "CHUNK", 64)
     monkeypatch.setattr(source_lines, "PEEK", 16)
     rows = [json.dumps({"n": n, "here": "@"}) for n in range(50)]

@@ -18,7 +18,7 @@ from omsgrain.header import ENVELOPE_BYTE
 
 CHUNK = 8 << 20  # whole lines of about this size are encoded at once
 LONGEST_LINE = 16 << 20  # a grain of 1 MiB written in \u escapes takes 6 MiB of JSON
-MOST_ELEMENTS = 1 << 17  # of an array are encoded at once
+MOST_LINES = 1 << 17  # are encoded at once: each bad one becomes an error
 PEEK = 64 << 10
 BLANK = b" \t\r\n\f"  # a line of these alone is no item
 
@@ -93,15 +93,27 @@ def json_lines(stream: BinaryIO, head: bytes) -> Iterator[SourceLines]:
             consumed += _skip_line(stream)
             data = data[: data.rfind(b"\n") + 1]
             error = TooLargeError("the line is too long", expected=f"at most {LONGEST_LINE} bytes")
-        count = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+        end = base + consumed
+        while data.count(b"\n") > MOST_LINES:
+            rest = data.split(b"\n", MOST_LINES)[-1]
+            part = data[: len(data) - len(rest)]
+            yield _whole_lines(part, line, base, len(part))
+            line, base, data = line + MOST_LINES, base + len(part), rest
+        lines = _whole_lines(data, line, base, end - base, error)
+        line, base, data = lines.numbers[-1] + 1 if data else line, end, b""
         if error is not None:
-            error.line = line + count
-        ahead = _ahead(data) if line > 1 else b""
-        numbers = range(line - len(ahead), line + count)
-        yield SourceLines(ahead + data, numbers, (base - len(ahead),), consumed, error)
-        line += count + (error is not None)
-        base += consumed
-        data = b""
+            error.line = line
+            line += 1
+        yield lines
+
+
+def _whole_lines(
+    data: bytes, line: int, base: int, consumed: int, error: OmsError | None = None
+) -> SourceLines:
+    count = data.count(b"\n") + (bool(data) and not data.endswith(b"\n"))
+    ahead = _ahead(data) if line > 1 else b""
+    numbers = range(line - len(ahead), line + count)
+    return SourceLines(ahead + data, numbers, (base - len(ahead),), consumed, error)
 
 
 def _ahead(data: bytes) -> bytes:
@@ -163,7 +175,7 @@ class _CutElements:
 
     @property
     def is_full(self) -> bool:
-        return self._size >= CHUNK or len(self._parts) >= MOST_ELEMENTS
+        return self._size >= CHUNK or len(self._parts) >= MOST_LINES
 
     def add(self, element: _Element, text: bytes) -> None:
         before = 0

@@ -12,13 +12,13 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import fields, records
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.document import Bundle
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, LIMITS, RECORDS, AimemLimits, Kind
+from omsgrain.formats.json_text import canonical_text
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
@@ -122,11 +122,7 @@ def _value(kind: Kind, record: Mapping[str, Any], name: str) -> Any:
 def _equal(one: Any, other: Any) -> bool:
     if any(isinstance(value, str | tuple) for value in (one, other)):
         return bool(one == other)
-    return _canonical(one) == _canonical(other)
-
-
-def _canonical(value: Any) -> bytes:
-    return _core.canonical_json(json.dumps(value).encode("ascii"))
+    return canonical_text(one) == canonical_text(other)
 
 
 def _order(stored: Mapping[str, Any], new: Mapping[str, Any]) -> int:
