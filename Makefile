@@ -25,7 +25,7 @@ CORE_EXAMPLES := $(subst --lib --tests,--doc,$(CORE_TESTS))
 export PATH := $(CURDIR)/$(BIN)$(SEPARATOR)$(PATH)
 RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -name '*.toml' 2>/dev/null)
 
-.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel wheels dist trial sbom audit resolve lock release-notes clean
+.PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel wheels dist trial container sbom audit resolve lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
 	$(BIN)/omsgrain demo
@@ -151,6 +151,9 @@ dist: wheel ## wheel and sdist, and what must be in them or must not
 
 trial: dist ## both as a stranger meets them: installed elsewhere, each extra alone; needs a network
 	$(BIN)/python -m release.trial dist
+
+container: build ## build the image and use it, then the compose file; needs Docker or Debian
+	$(BIN)/python -m pytest --services -rs tests/release/test_docker.py
 
 sbom: wheel $(AUDIT)/.made ## lists for machines, CycloneDX: of crates as in the wheel, and of packages
 	PATH="$(CURDIR)/$(AUDIT)/$(SCRIPTS)$(SEPARATOR)$$PATH" $(BIN)/python -m release.sbom dist

@@ -118,6 +118,11 @@ def test_the_server_uses_the_role_that_the_script_makes() -> None:
     assert os.access(DEPLOY / "postgres-role.sh", os.X_OK)
 
 
+def test_git_ignores_the_passwords() -> None:
+    done = tool("git", "-C", str(ROOT), "check-ignore", "--no-index", str(DEPLOY / ".env"))
+    assert done.returncode == 0
+
+
 # --- systemd -------------------------------------------------------------------------------------
 
 SERVICES = ("omsgrain.service", "omsgrain-backup.service")

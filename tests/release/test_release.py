@@ -235,5 +235,7 @@ def test_ci_calls_targets_that_exist_and_pins_actions() -> None:
         for word in call.split():
             is_target = not word.startswith("--") and "=" not in word
             assert not is_target or f"\n{word}:" in makefile, word
-    for action in re.findall(r"uses: (\S+)", text):
-        assert re.search(r"@v\d", action), action
+    for action in re.findall(r"uses: (.+)", text):
+        assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
+    checkouts = re.findall(r"uses: actions/checkout@.*\n(.*\n.*)", text)
+    assert all("persist-credentials: false" in after for after in checkouts)
