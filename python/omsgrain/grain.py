@@ -442,6 +442,15 @@ def decoded_grains(blobs: Sequence[bytes]) -> list[Grain | None]:
     return checked_grains(blobs, fields, known)
 
 
+def text_marks(texts: Iterable[str]) -> _core.Marks:
+    """Return what finds the blobs that may have one of some texts as a key or a value.
+
+    A text of up to 23 bytes is a head with its length and the bytes: MessagePack 0xA0, CBOR 0x60.
+    """
+    found = [text.encode() for text in texts]
+    return _core.Marks([bytes([head + len(one)]) + one for one in found for head in (0xA0, 0x60)])
+
+
 def bare(blob: bytes) -> bytes:
     """Return a blob without the signed bit, which is the form that the core reads."""
     return blob[:1] + bytes((blob[1] & ~SIGNED_BIT,)) + blob[2:] if blob[1] & SIGNED_BIT else blob

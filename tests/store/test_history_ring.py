@@ -148,7 +148,7 @@ class Ring:
 
 def test_a_killed_ring_keeps_what_must_stay(tmp_path: Path) -> None:
     ring, random = Ring(tmp_path / "m.omsg", "16MiB", 100, 200), Random(8)
-    ring.kill_after(45)
+    ring.kill_after(60)
     ring.check()
     ring.kill_after(random.randint(1, 9))
     ring.check()
@@ -164,8 +164,6 @@ def test_an_hour_of_readings_in_a_ring_survives_twenty_kills(tmp_path: Path) -> 
         ring.kill_after(random.randint(20, 52))
         ring.check()
         sizes.append((ring.path / "data.mdb").stat().st_size)
-    assert ring.put >= 500_000 and max(sizes) <= 1.1 * 256_000_000
-    full = [size for size in sizes if size > 200_000_000]
-    assert len(full) > 5 and max(full) <= 1.1 * min(full)
+    assert ring.put >= 500_000 and 200_000_000 < max(sizes) <= 256_000_000
     with og.open(ring.path) as store:
         assert store.maintenance.check().ok

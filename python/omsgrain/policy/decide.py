@@ -207,12 +207,13 @@ def profiles(grain: Grain) -> frozenset[str]:
     return frozenset(tag.removeprefix("profile:") for tag in tags if tag.startswith("profile:"))
 
 
-_PRIVILEGE = ("legal:privilege", "_elided")
+PRIVILEGE = frozenset(("legal:privilege", "_elided"))
+"""Fields that may say that legal privilege covers a grain."""
 
 
 def is_privileged(grain: Grain) -> bool:
     """Whether legal privilege covers a grain; an elided privilege counts."""
-    if grain.fields.keys().isdisjoint(_PRIVILEGE) or "legal" not in profiles(grain):
+    if grain.fields.keys().isdisjoint(PRIVILEGE) or "legal" not in profiles(grain):
         return False
     return grain.get("legal:privilege") in _PRIVILEGED or "legal:privilege" in _elided(grain)
 

@@ -189,12 +189,12 @@ class Reader(Protocol):
         """Return the commit of a ``CommitReader`` with exactly these grains, if it is known."""
         return None
 
-    def used_bytes(self) -> int:
-        """Return the bytes of the file that hold data, before this transaction; 0 if unknown.
+    def file_use(self) -> tuple[int, int]:
+        """Return the bytes of the file that are in use, before this transaction, and of the blobs.
 
-        Only a writer of a storage with a file can tell.
+        Only a writer of a storage with a file can tell: 0 is unknown.
         """
-        return 0
+        return 0, 0
 
     def last_seq(self) -> int:
         """Return the last sequence number of a grain or an event; 0 for an empty store."""
@@ -227,6 +227,10 @@ class Reader(Protocol):
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
+        ...
+
+    def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
+        """Return those of some blobs that are there, as ``hashed_page`` does."""
         ...
 
     def grain(self, seq: int) -> Grain | None:
@@ -488,6 +492,13 @@ class Writer(Reader, Protocol):
 
     def change_values(self, path: _core.IndexedPaths, first: int, last: int, *, add: bool) -> None:
         """Write or drop the index rows of one path for the grains in ``(first, last]``."""
+        ...
+
+    def flush(self, least: int = 1) -> None:
+        """Write the index rows that wait for it, if those of so many grains or more do.
+
+        No other work may share the transaction.
+        """
         ...
 
     def remove(self, seq: int) -> None:

@@ -172,6 +172,9 @@ class DecryptingReader(Reader):
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return self.inner.hashed_page(after)
 
+    def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
+        return self.inner.hashed_blobs(seqs)
+
     def blob_at(self, seq: int) -> bytes | None:
         return self.inner.blob_at(seq)
 
@@ -395,8 +398,11 @@ class EncryptingWriter(DecryptingReader):
         self._terms.clear()
         self._everybody.clear()
 
-    def used_bytes(self) -> int:
-        return self.inner.used_bytes()
+    def file_use(self) -> tuple[int, int]:
+        return self.inner.file_use()
+
+    def flush(self, least: int = 1) -> None:
+        self.inner.flush(least)
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         return self.inner.event(kind, seq, digest)

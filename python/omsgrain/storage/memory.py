@@ -310,6 +310,10 @@ class _MemoryReader(Reader):
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         return [(seq, blob, sha256(blob).digest()) for seq, blob in self.page(after)]
 
+    def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
+        blobs = ((seq, self.blob_at(seq)) for seq in seqs)
+        return [(seq, blob, sha256(blob).digest()) for seq, blob in blobs if blob is not None]
+
     def term_count(self, key: bytes, which: Which = "all") -> int:
         return sum(part.count(key, low, high) for part, low, high in self._parts())
 
@@ -431,6 +435,9 @@ class _MemoryWriter(_MemoryReader):
 
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
+
+    def flush(self, least: int = 1) -> None:
+        """Nothing to do."""
 
     def remove_many(self, seqs: Sequence[int]) -> None:
         for seq in seqs:

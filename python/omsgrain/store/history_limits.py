@@ -2,16 +2,20 @@
 """A bounded history: grains leave the store by age or by size, oldest first.
 
     HistoryLimits     what bounds it: an age, a size, and what stays
-    HistoryLimiter    removes what is beyond the limits, in steps of at most a thousand grains
+    HistoryLimiter    removes what is beyond the limits, in steps
 
 The index has all grains by the time of their creation; encrypted ones, which hide it, count from
 when they were stored. A step reads the next of them, and removes in one transaction those that no
-rule keeps. It leaves one entry of the
-audit trail, drops the entries about the grains that are gone (``storage/audit/gaps.py``), and
-writes no tombstones: the grains may come in again.
+rule keeps. It leaves one entry of the audit trail, drops the entries about the grains that are
+gone (``storage/audit/gaps.py``), and writes no tombstones: the grains may come in again.
+
+The index rows of a grain are in pages all over the file, so a step of 16,000 grains writes hardly
+more pages than one of 1,000; and the rows of new grains are in the same pages. So the first step
+of a run is long, and writes the waiting index rows too. Steps right behind it are short: LMDB
+cannot use yet the pages that the one before has freed.
 
 The size is that of the data file. It never shrinks, but new grains use its free pages. A part of
-it stays free for what LMDB writes before it can free the pages that it replaces.
+it stays free, because LMDB writes a changed page elsewhere before it frees the old one.
 """
 
 from __future__ import annotations
@@ -47,14 +51,20 @@ if TYPE_CHECKING:
 REASON: Final = "history"
 """The reason code of the entries in the audit trail."""
 STEP = 1_000
-"""Grains in a step at the most: a put waits for it. Of fewer each would cost more."""
+"""Grains in a step behind another."""
+FIRST_STEP = 16_384
+"""Grains in the first step of a run at the most; a put waits for it."""
 LEAST_BYTES = 16 << 20
 """The smallest size: an empty store has a part of it."""
 
 _ALL = _core.term("all", None)  # all grains that are not encrypted
+_PART = 32  # a first step has this part of the grains
 _CITES = ("derived_from", "link")  # kinds of terms that hold the address of another grain
-_ROOM = 8  # a part of the size is left free: an eighth
-_LEAST_ROOM = 64 << 20  # or half of the size: each run and each step rewrite much of the index
+# An eighth of the size is left free, or more where the index needs it.
+_ROOM = 8
+_LEAST_ROOM = 8 << 20  # or a quarter of the size
+_GROWTH = 64  # larger by this part of the size, more grains leave, however few were put
+_MOST_ROOM = 384 << 20  # the pages that the rows of 32,000 grains touch
 _LEAST_RUN = 8_192  # grains in a sorted run of the index
 _RUN = 4 << 10  # bytes of the size for each grain of a run
 _SHARE = 64  # a writer bounds the history itself once it has put this part of the size
@@ -140,11 +150,19 @@ class HistoryLimits:
         budget = budget or Budget()
         return replace(budget, run=min(budget.run, max(_LEAST_RUN, self.max_bytes // _RUN)))
 
-    def excess(self, used: int) -> int:
-        """Return by how many bytes a store is too large that uses so many of its file."""
+    def excess(self, used: int, blobs: int) -> int:
+        """Return by how many bytes a store is too large.
+
+        Args:
+            used: bytes of the file that are in use.
+            blobs: bytes of the blobs among them. All else counts as index, which has to be there
+                twice while a step replaces its pages.
+        """
         if self.max_bytes is None:
             return 0
-        room = max(self.max_bytes // _ROOM, min(_LEAST_ROOM, self.max_bytes // 2))
+        index = used - blobs
+        room = max(self.max_bytes // _ROOM, min(_LEAST_ROOM, self.max_bytes // 4))
+        room = max(room, min(index + index // 8, _MOST_ROOM))
         return used - self.max_bytes + room
 
 
@@ -209,6 +227,7 @@ class HistoryLimiter:
         self.every = None if limits.keep is None else min(max(limits.keep / 100_000, 1.0), 60.0)
         self._lock = threading.Lock()
         self._stored = 0  # bytes put since the last look
+        self._following: NextStep | None = None  # after grains left because of the size
         self._aged_at: float | None = None  # when it last removed all that had aged out
         self._at = _BEGIN  # the last grains that were looked at
         self._begun = 0.0  # when it was at the oldest grain
@@ -249,13 +268,21 @@ class HistoryLimiter:
                 self._restart()
             if whole:
                 self._aged_at = None
+                self._following = None
+            first, wanted = True, None
             while still() and most != 0:
-                done = self._step(context)
+                done = self._step(context, first)
                 if done is None:
                     break
+                first = False
                 removed += done.gone
                 kept.update(done.kept)
                 most = None if most is None else most - 1
+                if done.excess > 0 and not whole:
+                    wanted = (done.wanted if wanted is None else wanted) - done.gone
+                    if wanted <= 0:
+                        self._following = done.following
+                        break
         return removed, kept
 
     def _is_due_again(self) -> bool:
@@ -268,14 +295,14 @@ class HistoryLimiter:
         self._at, self._begun = _BEGIN, time.monotonic()
         self._removed = self._passed = 0
 
-    def _step(self, context: Context) -> Step | None:
+    def _step(self, context: Context, first: bool) -> Step | None:
         """Remove some grains; None if there is nothing to do."""
         limits, now = self._limits, context.settings.clock()
         # All in one write transaction. While a snapshot is open, no page that a put replaces can
         # be used again, and a put replaces about ten.
-        done = context.storage.write(
-            partial(step, context, limits=limits, at=self._at, aging=self._is_aging(), now=now)
-        )
+        work = partial(step, context, limits=limits, at=self._at, first=first, now=now)
+        work = partial(work, following=self._following if first else None)
+        done = context.storage.write(partial(work, aging=self._is_aging()), alone=True)
         if done.all_aged:
             self._aged_at = time.monotonic()
         if done.looked:
@@ -302,6 +329,16 @@ class GrainPage(NamedTuple):
     grains: dict[int, Grain | None]
 
 
+class NextStep(NamedTuple):
+    """When the next grains leave because of the size: once the store has one of these.
+
+    Until then new rows fill the pages of the index, which hardly got fewer when others left.
+    """
+
+    grains: int
+    used: int  # bytes of the file
+
+
 class Step(NamedTuple):
     """The result of a step."""
 
@@ -311,6 +348,8 @@ class Step(NamedTuple):
     looked: int = 0  # grains that it looked at
     gone: int = 0  # grains that it removed
     kept: Mapping[str, int] = MappingProxyType({})  # the rules that kept others
+    wanted: int = 0  # grains that should leave because of the size
+    following: NextStep | None = None
 
 
 def step(
@@ -319,23 +358,35 @@ def step(
     *,
     limits: HistoryLimits,
     at: AgePosition,
+    first: bool,
+    following: NextStep | None,
     aging: bool,
     now: int,
 ) -> Step:
-    """Remove the next grains that are beyond the limits, in a transaction."""
+    """Remove the next grains that are beyond the limits, in a transaction of its own."""
+    count = writer.count()
+    long = min(FIRST_STEP, max(STEP, count // _PART))
+    most = long if first else STEP
     page = GrainPage(at, {})
     if limits.keep is not None and aging:
-        page = next_page(writer, at, now - limits.keep, STEP)
+        page = next_page(writer, at, now - limits.keep, most)
     all_aged = aging and not page.grains
-    excess = 0
+    excess = used = 0
     if not page.grains and limits.max_bytes is not None:
-        used = writer.used_bytes()
-        excess = limits.excess(used)
-        page = next_page(writer, at, None, min(STEP, for_size(excess, used, writer.count())))
+        used, blobs = writer.file_use()
+        if following is None or count >= following.grains or used >= following.used:
+            excess = limits.excess(used, blobs)
+            page = next_page(writer, at, None, most if excess > 0 else 0)
     if not page.grains:
         return Step(excess, all_aged, at)
+    writer.flush(len(page.grains) // 2)
     gone, kept = remove_page(context, writer, limits, page, now)
-    return Step(excess, all_aged, page.at, len(page.grains), gone, kept)
+    found = Step(excess, all_aged, page.at, len(page.grains), gone, kept)
+    if excess <= 0:
+        return found
+    wanted = max(long, for_size(excess, used, count))
+    following = NextStep(count - gone + long, used + (limits.max_bytes or 0) // _GROWTH)
+    return found._replace(wanted=wanted, following=following)
 
 
 def for_size(excess: int, used: int, grains: int) -> int:
@@ -377,7 +428,7 @@ def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -
         places = list(islice(walk, max(most, 0)))
         seqs = [seq_at(place) for place in places]
         at = at._replace(place=max(places, default=at.place))
-    grains = removal.readable_many(reader, seqs)
+    grains = removal.sound_many(reader, seqs)
     return GrainPage(at, {seq: grains.get(seq) for seq in seqs})
 
 
@@ -410,7 +461,7 @@ def remove_page(
     )
     if gone and context.settings.audit:
         details: dict[str, int | str] = {}
-        stated = gaps.drop(writer, page.at.time // 1_000, page.at.seq, _ENTRIES * STEP)
+        stated = gaps.drop(writer, page.at.time // 1_000, page.at.seq, _ENTRIES * len(grains))
         if stated is not None:
             details[gaps.STATED] = stated
         if limits.keep is not None:
@@ -497,7 +548,8 @@ def retain(context: Context, limits: HistoryLimits, dry_run: bool) -> HistoryRep
     else:
         removed, kept = HistoryLimiter(limits).run(context, whole=True)
         figures = context.inner.stats()
-        complete = limits.excess(figures.file_bytes - figures.free_bytes) <= 0
+        used = figures.file_bytes - figures.free_bytes
+        complete = limits.excess(used, figures.blob_bytes) <= 0
     rules = tuple(sorted(kept.items()))
     return HistoryReport(removed, rules, figures.file_bytes, figures.free_bytes, complete)
 
@@ -506,7 +558,7 @@ def _preview(context: Context, limits: HistoryLimits) -> tuple[int, Counter[str]
     now, figures = context.settings.clock(), context.inner.stats()
     at = _BEGIN
     used = figures.file_bytes - figures.free_bytes
-    wanted = for_size(limits.excess(used), used, figures.grains)
+    wanted = for_size(limits.excess(used, figures.blob_bytes), used, figures.grains)
     horizon = None if limits.keep is None else now - limits.keep
     removed, kept = 0, Counter[str]()
     while horizon is not None or removed < wanted:

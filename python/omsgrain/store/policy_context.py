@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from omsgrain import policy
+from omsgrain import policy, registry
 from omsgrain.errors import KeyMissingError, RangeError
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, text_marks
+from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.policy.decide import PRIVILEGE
 from omsgrain.query.graph import naming
 from omsgrain.query.history import members
 from omsgrain.storage import signatures
@@ -104,6 +106,21 @@ _RULED = frozenset(("consent", "goal"))
 def is_bound(grain: Grain) -> bool:
     """Whether a grain itself can have a policy that applies to it; sealed ones can."""
     return grain.sealed or grain.type in _RULED or not _BINDING.isdisjoint(grain.fields)
+
+
+_KEEPING = _BINDING | RETAINING | PRIVILEGE
+_SHORT = {field.short for field in registry.FIELDS if field.name in _KEEPING}
+_MARKS = text_marks(sorted(_KEEPING | _SHORT))
+_FREE = frozenset(kind.byte for kind in registry.TYPES if kind.name not in _RULED)
+
+
+def may_keep(blobs: Sequence[bytes]) -> set[int]:
+    """Return the positions of the blobs whose grains a rule of their own may keep.
+
+    All others need not be decoded: nothing in them says so.
+    """
+    others = (i for i, b in enumerate(blobs) if b[1] & ENCRYPTED_BIT or b[2] not in _FREE)
+    return {*_MARKS.find(list(blobs)), *others}
 
 
 def check_retention(

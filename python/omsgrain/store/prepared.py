@@ -23,7 +23,7 @@ from omsgrain.errors import (
     SignedMismatchError,
     TooShortError,
 )
-from omsgrain.grain import bare
+from omsgrain.grain import bare, text_marks
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import Writer, stored
@@ -47,9 +47,7 @@ Pair: TypeAlias = tuple[bytes, bytes]
 SYNC = bytes((SYNC_BYTE,))
 _VIEW = ("_disclosure_of", "_elided")
 _CLAIMS = [field for field in registry.FIELDS if field.supersede_only]
-_KEYS = [field.short.encode() for field in (*_CLAIMS, *map(registry.field, _VIEW))]
-# A string of up to 23 bytes is head plus length, then the bytes: MessagePack 0xA0, CBOR 0x60.
-CLAIM_MARKS = _core.Marks([bytes([h + len(key)]) + key for key in _KEYS for h in (0xA0, 0x60)])
+CLAIM_MARKS = text_marks(field.short for field in (*_CLAIMS, *map(registry.field, _VIEW)))
 """Finds the blobs that may claim to supersede another, or to be a view of one."""
 
 _LEAST_SEALED = 9 + 12 + 1 + 16  # header, nonce, an empty map, tag

@@ -23,7 +23,7 @@ from hashlib import sha256
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
-from omsgrain import _core, policy
+from omsgrain import policy
 from omsgrain.container.read import blob_of
 from omsgrain.errors import (
     ErasedError,
@@ -33,7 +33,7 @@ from omsgrain.errors import (
     StoreError,
     UnsupportedError,
 )
-from omsgrain.grain import Grain
+from omsgrain.grain import Grain, text_marks
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import PAGE_GRAINS, Reader, Writer
@@ -84,8 +84,8 @@ _SHARING: Final = export_filter.SHARING.encode()
 _OWN: Final = ("move", "access")
 """Purposes for which restricted grains are sent."""
 _REASON = "sync"
-_MARKS = _core.Marks([b"\xa4hold", b"\x64hold"])
-"""The name of the mode in MessagePack and CBOR; very few grains contain it."""
+_MARKS = text_marks(["hold"])
+"""The name of the mode; very few grains contain it."""
 
 
 Row = tuple[int, bytes, bytes]

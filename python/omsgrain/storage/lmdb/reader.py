@@ -256,13 +256,12 @@ class LmdbReader(TermReader):
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; no address for a damaged blob."""
-        rows = list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES))
-        found = _core.stored_blobs([row for _, row in rows], MARK)
-        digests = [bytes.fromhex(address) for _, address in found]
-        return [
-            (seq, blob, digest if row.startswith(digest[:MARK]) else None)
-            for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
-        ]
+        return hashed(list(self._rows_from(after, PAGE_GRAINS, PAGE_BYTES)))
+
+    def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            rows = cursor.getmulti([SEQUENCE.pack(seq) for seq in seqs])
+        return hashed([(SEQUENCE.unpack(key)[0], row) for key, row in rows])
 
     def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int]:
         """Return the next rows, of about so many bytes, and the number of the last.
@@ -495,3 +494,13 @@ class LmdbSnapshot(LmdbReader):
             error, (lmdb.Error, struct.error)
         ):  # a damaged row may be of another size
             raise failure(self._env.path, "read the store", error) from error
+
+
+def hashed(rows: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes, bytes | None]]:
+    """Return the numbers, blobs and addresses of rows; no address for a damaged blob."""
+    found = _core.stored_blobs([row for _, row in rows], MARK)
+    digests = [bytes.fromhex(address) for _, address in found]
+    return [
+        (seq, blob, digest if row.startswith(digest[:MARK]) else None)
+        for (seq, row), (blob, _), digest in zip(rows, found, digests, strict=True)
+    ]

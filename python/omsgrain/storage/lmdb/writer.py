@@ -19,10 +19,11 @@ from omsgrain.storage.base import Which, dropped
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.pages import used_bytes
-from omsgrain.storage.lmdb.reader import LmdbReader, address_key
+from omsgrain.storage.lmdb.reader import LmdbReader, hashed
 from omsgrain.storage.lmdb.term_reader import LmdbHead
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
+    ADDRESS,
     ADDRESSES,
     BLOBS,
     EVENT,
@@ -88,10 +89,11 @@ class LmdbWriter(LmdbReader):
         known = (*super()._unsettled(), session.fresh, session.pending)
         return tuple([one for one in known if one])
 
-    def used_bytes(self) -> int:
+    def file_use(self) -> tuple[int, int]:
         page_size, commit = self.commit()
         # No other commit can follow the last one now, so it needs no snapshot.
-        return used_bytes(self._env.file.fd, page_size, commit - 1) or 0
+        used = used_bytes(self._env.file.fd, page_size, commit - 1)
+        return used or 0, self.head.blob_bytes
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
         if len(items) == 1:
@@ -239,43 +241,42 @@ class LmdbWriter(LmdbReader):
         self.remove_many([seq])
 
     def remove_many(self, seqs: Sequence[int]) -> None:
-        get, blobs = self._txn.get, self._tables[BLOBS]
-        rows = {seq: row for seq in seqs if (row := get(SEQUENCE.pack(seq), None, blobs))}
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            rows = cursor.getmulti([SEQUENCE.pack(seq) for seq in sorted(set(seqs))])
         if not rows:
             return
-        found = _core.stored_blobs(list(rows.values()), MARK)
-        digests = [bytes.fromhex(address) for _, address in found]
-        good = [
-            (seq, blob, digest)
-            for (seq, row), (blob, _), digest in zip(rows.items(), found, digests, strict=True)
-            if row.startswith(digest[:MARK])
-        ]
-        damaged = rows.keys() - {seq for seq, _, _ in good} if len(good) < len(rows) else set()
-        self._drop_terms([one for one in good if one[0] <= self.head.watermark], damaged)
-        if max(rows) > self.head.watermark:
+        found = hashed([(int.from_bytes(key, "big"), row) for key, row in rows])
+        numbers = [seq for seq, _, _ in found]
+        watermark = self.head.watermark
+        good = [(seq, blob, digest) for seq, blob, digest in found if digest is not None]
+        damaged = {seq for seq, _, digest in found if digest is None}
+        self._drop_terms([one for one in good if one[0] <= watermark], damaged)
+        if numbers[-1] > watermark:
             # Older snapshots need their index rows, which could not be made later.
             self.memtable.load_rows(self, self._session.base or 0)
-        forget(self, list(rows))
-        self._drop_addresses(rows)
-        with self._txn.cursor(blobs) as cursor:
-            for seq in rows:
-                if cursor.set_key(SEQUENCE.pack(seq)):
-                    cursor.delete()
+        forget(self, numbers)
+        self._drop_addresses([row[:ADDRESS] + key[-4:] for key, row in rows])
+        with self._txn.cursor(self._tables[BLOBS]) as cursor:
+            at, find, delete = cursor.key, cursor.set_key, cursor.delete
+            for key, _ in rows:
+                if at() == key or find(key):  # after a deletion it is at the next row
+                    delete()
         last, blob_bytes, grains, watermark = self.head
         # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
-        size = sum(map(len, rows.values())) - MARK * len(rows)
+        size = sum(len(blob) for _, blob, _ in found)
         self._set_head(LmdbHead(last, blob_bytes - size, grains - len(rows), watermark))
 
-    def _drop_addresses(self, rows: dict[int, bytes]) -> None:
-        """Drop the addresses of grains, given by their rows, whose marks they begin with."""
-        keys = sorted(address_key(row, seq) for seq, row in rows.items())
+    def _drop_addresses(self, keys: list[bytes]) -> None:
+        """Drop the addresses of grains; each key is that of ``address_key``."""
+        keys.sort()
         for table in (OLD_ADDRESSES, ADDRESSES):
             split, left = table.split, []
             with self._txn.cursor(self._tables[table]) as cursor:
+                find, delete = cursor.set_key_dup, cursor.delete
                 for key in keys:
-                    if cursor.set_key_dup(key[:split], key[split:]):
-                        cursor.delete()
+                    if find(key[:split], key[split:]):
+                        delete()
                     else:
                         left.append(key)
             keys = left
@@ -358,7 +359,7 @@ class LmdbWriter(LmdbReader):
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
     def flush(self, least: int = 1) -> None:
-        """Write the addresses and index rows beyond the watermark, of so many grains or more."""
+        """Write the addresses and index rows beyond the watermark."""
         memtable, head = self.memtable, self.head
         if head.last_seq - head.watermark < least:
             return
@@ -491,15 +492,17 @@ class LmdbWriter(LmdbReader):
 
 
 def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list[bytes]:
-    """Delete places of a key; returns those that it does not have.
-
-    One call deletes all places of a key; otherwise each takes two, or three.
-    """
+    """Delete places of a key; returns those that it does not have."""
     if not cursor.set_key(key):
         return places
-    if cursor.count() == len(places) and list(cursor.iternext_dup()) == places:
+    if places == list(islice(cursor.iternext_dup(), len(places))):  # the oldest of the key
         cursor.set_key(key)
-        cursor.delete(dupdata=True)
+        if cursor.count() == len(places):
+            cursor.delete(dupdata=True)
+        else:
+            delete = cursor.delete
+            for _ in places:
+                delete()
         return []
     missing = []
     at: tuple[bytes, bytes] | None = None

@@ -137,12 +137,10 @@ class PostgresReader(Reader):
 
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and addresses; None for a damaged blob."""
-        rows = self.rows_from(after, PAGE_GRAINS, PAGE_BYTES)
-        found = _core.stored_blobs([blob for _, _, blob in rows], 0)
-        return [
-            (seq, blob, digest if address == digest.hex() else None)
-            for (seq, digest, blob), (_, address) in zip(rows, found, strict=True)
-        ]
+        return _hashed(self.rows_from(after, PAGE_GRAINS, PAGE_BYTES))
+
+    def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
+        return _hashed(self.all(sql.GRAINS, pool.numbers(seqs)))
 
     def blob_at(self, seq: int) -> bytes | None:
         if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
@@ -329,3 +327,12 @@ def beyond(prefix: bytes) -> bytes:
     if not stem:
         return sql.ABOVE
     return stem[:-1] + bytes([stem[-1] + 1])
+
+
+def _hashed(rows: Sequence[Row]) -> list[tuple[int, bytes, bytes | None]]:
+    """Return the numbers, blobs and addresses of rows; no address for a damaged blob."""
+    found = _core.stored_blobs([blob for _, _, blob in rows], 0)
+    return [
+        (seq, blob, digest if address == digest.hex() else None)
+        for (seq, digest, blob), (_, address) in zip(rows, found, strict=True)
+    ]

@@ -379,6 +379,9 @@ class PostgresWriter(PostgresReader):
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
 
+    def flush(self, least: int = 1) -> None:
+        """Nothing to do."""
+
     def remove_many(self, seqs: Sequence[int]) -> None:
         for seq in seqs:
             self.remove(seq)

@@ -14,14 +14,14 @@ because it covers random bytes; it stays in events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
-from omsgrain import _core, policy
+from omsgrain import policy
 from omsgrain.errors import (
     InvalidationDeniedError,
     KeyMissingError,
@@ -29,7 +29,7 @@ from omsgrain.errors import (
     RangeError,
     StoreError,
 )
-from omsgrain.grain import Grain, decoded_grains
+from omsgrain.grain import Grain, decoded_grains, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.policy.decide import is_privileged
 from omsgrain.query.history import members
@@ -64,7 +64,7 @@ _NAMESPACE = slice(3, 5)  # the hash of the namespace in the header
 _ROWS = 20_000  # events or states per page
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GrainAddresses:
     """The digests of a grain.
 
@@ -94,12 +94,9 @@ def names_of(reader: Reader, seq: int) -> GrainAddresses | None:
 
 def names_of_many(reader: Reader, seqs: Iterable[int]) -> dict[int, GrainAddresses]:
     """Return the digests of those grains that are in the store."""
-    blobs = {seq: blob for seq in seqs if (blob := reader.blob_at(seq)) is not None}
     found = {}
-    for (seq, blob), address in zip(
-        blobs.items(), _core.address_many(list(blobs.values())), strict=True
-    ):
-        stored = bytes.fromhex(address)
+    for seq, blob, digest in reader.hashed_blobs(list(seqs)):
+        stored = digest or sha256(blob).digest()
         if not blob[1] & ENCRYPTED_BIT:
             found[seq] = GrainAddresses(stored, stored, blob)
             continue
@@ -360,6 +357,7 @@ def kept_by_rules(
     operation: Literal["erase", "compact"] = "erase",
 ) -> dict[int, str]:
     """Return the rules that keep some of these grains from automatic removal."""
+    grains = _ruled(reader, settings, grains)
     kept: dict[int, str] = {}
     for seq, grain in grains.items():
         try:
@@ -375,6 +373,23 @@ def kept_by_rules(
             kept[seq] = error.code
     rest = {seq: grain for seq, grain in grains.items() if seq not in kept} if kept else grains
     return kept | refusals(reader, settings, rest, now, operation)
+
+
+def _ruled(reader: Reader, settings: Settings, grains: Mapping[int, Grain]) -> Mapping[int, Grain]:
+    """Return those grains that a rule may keep, without decoding the others."""
+    if settings.preset is not None or settings.delegation:
+        return grains
+    if next(reader.rows(GUARDS), None) is not None:
+        return grains
+    bound = policy_context.may_keep([grain.blob for grain in grains.values()])
+    held: Collection[bytes] = ()
+    if next(reader.rows(HOLDS), None) is not None:
+        held = reader.some_rows(HOLDS, [SEQUENCE.pack(seq) for seq in grains])
+    return {
+        seq: grain
+        for i, (seq, grain) in enumerate(grains.items())
+        if i in bound or (held and SEQUENCE.pack(seq) in held)
+    }
 
 
 def _retained(settings: Settings, grain: Grain, now: int) -> str | None:
@@ -435,6 +450,21 @@ def readable_many(reader: Reader, seqs: Iterable[int]) -> dict[int, Grain]:
     known = dict(zip(plain, decoded_grains(list(plain.values())), strict=True))
     found = {seq: known.get(seq) or readable(reader, seq) for seq in blobs}
     return {seq: grain for seq, grain in found.items() if grain is not None}
+
+
+def sound_many(reader: Reader, seqs: Sequence[int]) -> dict[int, Grain]:
+    """Return those grains that are not damaged. Plain ones are decoded when they are read."""
+    return {
+        seq: grain
+        for seq, blob, digest in reader.hashed_blobs(seqs)
+        if digest is not None
+        and (
+            grain := readable(reader, seq)
+            if blob[1] & ENCRYPTED_BIT
+            else stored_grain(blob, digest.hex())
+        )
+        is not None
+    }
 
 
 def _candidates(reader: Reader, settings: Settings, number: bytes) -> Iterator[int]:
