@@ -264,7 +264,11 @@ BAD: dict[str, tuple[dict[str, Any], type[err.OmsError], str]] = {
     "tiny": ({"max_bytes": 1_000}, err.RangeError, "/max_bytes"),
     "no size": ({"max_bytes": "much"}, err.SchemaError, "/max_bytes"),
     "no filter": ({"keep": "1d", "keep_where": {}}, err.SchemaError, "/keep_where"),
-    "unknown": ({"keep": "1d", "keep_where": {"colour": "x"}}, err.SchemaError, "/colour"),
+    "unknown": (
+        {"keep": "1d", "keep_where": {"colour": "x"}},
+        err.SchemaError,
+        "/keep_where/colour",
+    ),
     "no choice": ({"keep": "1d", "keep_cited": 1}, err.SchemaError, "/keep_cited"),
     "nothing to keep from": ({"keep_cited": True}, err.SchemaError, "/keep"),
     "reading": ({"keep": "1d", "readonly": True}, err.SchemaError, "/keep"),

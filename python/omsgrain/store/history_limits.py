@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
+from omsgrain.errors import OmsError, RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, conditions
 from omsgrain.query.times import age
@@ -127,7 +127,11 @@ class HistoryLimits:
                 )
             return None
         if given:
-            conditions(given)
+            try:
+                conditions(given)
+            except OmsError as error:
+                error.field = f"/keep_where{error.field or ''}"
+                raise
         size = None if max_bytes is None else bytes_of(max_bytes, "/max_bytes")
         if size is not None and not LEAST_BYTES <= size < 1 << 62:
             raise RangeError(
