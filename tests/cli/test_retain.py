@@ -68,7 +68,7 @@ def test_a_size_that_rules_prevent_is_reported(shell: Shell, store: Path) -> Non
     assert code == exit_code("ERR_INVALIDATION_DENIED") and not report["complete"]
     report = shell.json("retain", store, "--max-bytes", "16MiB", "--keep", "9000d")
     assert report["removed"] >= 1_000 and report["complete"]
-    assert report["file_bytes"] - report["free_bytes"] <= 8 << 20
+    assert report["file_bytes"] - report["free_bytes"] <= 14 << 20
 
 
 @pytest.mark.parametrize(
