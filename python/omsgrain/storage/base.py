@@ -494,6 +494,10 @@ class Writer(Reader, Protocol):
         """Write or drop the index rows of one path for the grains in ``(first, last]``."""
         ...
 
+    def has_flushed(self) -> bool:
+        """Whether the pages that the last ``flush`` replaced cannot be used again yet."""
+        return False
+
     def flush(self, least: int = 1) -> None:
         """Write the index rows that wait for it, if those of so many grains or more do.
 

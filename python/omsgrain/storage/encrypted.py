@@ -401,6 +401,9 @@ class EncryptingWriter(DecryptingReader):
     def file_use(self) -> tuple[int, int]:
         return self.inner.file_use()
 
+    def has_flushed(self) -> bool:
+        return self.inner.has_flushed()
+
     def flush(self, least: int = 1) -> None:
         self.inner.flush(least)
 

@@ -436,6 +436,9 @@ class _MemoryWriter(_MemoryReader):
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
 
+    def has_flushed(self) -> bool:
+        return False
+
     def flush(self, least: int = 1) -> None:
         """Nothing to do."""
 

@@ -10,9 +10,10 @@ rule keeps. It leaves one entry of the audit trail, drops the entries about the 
 gone (``storage/audit/gaps.py``), and writes no tombstones: the grains may come in again.
 
 The index rows of a grain are in pages all over the file, so a step of 16,000 grains writes hardly
-more pages than one of 1,000; and the rows of new grains are in the same pages. So the first step
-of a run is long, and writes the waiting index rows too. Steps right behind it are short: LMDB
-cannot use yet the pages that the one before has freed.
+more pages than one of 1,000; and the rows of new grains are in the same pages. So a step is long,
+and writes the waiting index rows too. Once a store is full, the next one follows when as many
+grains have come. Steps right behind another are short: LMDB cannot use yet the pages that the one
+before has freed.
 
 The size is that of the data file. It never shrinks, but new grains use its free pages. A part of
 it stays free, because LMDB writes a changed page elsewhere before it frees the old one.
@@ -63,11 +64,13 @@ _CITES = ("derived_from", "link")  # kinds of terms that hold the address of ano
 # An eighth of the size is left free, or more where the index needs it.
 _ROOM = 8
 _LEAST_ROOM = 8 << 20  # or a quarter of the size
-_GROWTH = 64  # larger by this part of the size, more grains leave, however few were put
+_GROWTH = 32  # larger by this part of the size, grains leave, however few came
+_FAR = 16  # too large by this part of the size, a step follows at each look
+_PULL = 8  # too large by a hundredth, 8 in a hundred more leave than came
 _MOST_ROOM = 384 << 20  # the pages that the rows of 32,000 grains touch
-_LEAST_RUN = 8_192  # grains in a sorted run of the index
-_RUN = 4 << 10  # bytes of the size for each grain of a run
-_SHARE = 64  # a writer bounds the history itself once it has put this part of the size
+_LEAST_RUN = 2_048  # grains in a sorted run of the index
+_RUN = 16 << 10  # bytes of the size for each grain of a run
+_SHARE = 256  # a writer bounds the history itself once it has put this part of the size
 _AGAIN = 16_384  # grains removed until those are looked at again that came late or were kept
 _AGAIN_SECONDS = 600.0
 _ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
@@ -231,7 +234,7 @@ class HistoryLimiter:
         self.every = None if limits.keep is None else min(max(limits.keep / 100_000, 1.0), 60.0)
         self._lock = threading.Lock()
         self._stored = 0  # bytes put since the last look
-        self._following: NextStep | None = None  # after grains left because of the size
+        self._level: Level | None = None  # after grains left because of the size
         self._aged_at: float | None = None  # when it last removed all that had aged out
         self._at = _BEGIN  # the last grains that were looked at
         self._begun = 0.0  # when it was at the oldest grain
@@ -272,21 +275,19 @@ class HistoryLimiter:
                 self._restart()
             if whole:
                 self._aged_at = None
-                self._following = None
-            first, wanted = True, None
+                self._level = None
+            first = True
             while still() and most != 0:
-                done = self._step(context, first)
+                done = self._step(context, first, whole)
                 if done is None:
                     break
                 first = False
                 removed += done.gone
                 kept.update(done.kept)
                 most = None if most is None else most - 1
-                if done.excess > 0 and not whole:
-                    wanted = (done.wanted if wanted is None else wanted) - done.gone
-                    if wanted <= 0:
-                        self._following = done.following
-                        break
+                if done.level is not None and not whole:
+                    self._level = done.level
+                    break
         return removed, kept
 
     def _is_due_again(self) -> bool:
@@ -299,13 +300,13 @@ class HistoryLimiter:
         self._at, self._begun = _BEGIN, time.monotonic()
         self._removed = self._passed = 0
 
-    def _step(self, context: Context, first: bool) -> Step | None:
+    def _step(self, context: Context, first: bool, whole: bool) -> Step | None:
         """Remove some grains; None if there is nothing to do."""
         limits, now = self._limits, context.settings.clock()
         # All in one write transaction. While a snapshot is open, no page that a put replaces can
         # be used again, and a put replaces about ten.
         work = partial(step, context, limits=limits, at=self._at, first=first, now=now)
-        work = partial(work, following=self._following if first else None)
+        work = partial(work, level=self._level if first else None, patient=not whole)
         done = context.storage.write(partial(work, aging=self._is_aging()), alone=True)
         if done.all_aged:
             self._aged_at = time.monotonic()
@@ -313,7 +314,7 @@ class HistoryLimiter:
             self._at = done.at
             self._removed += done.gone
             self._passed += done.looked - done.gone
-        elif done.excess > 0 and self._removed:
+        elif done.wanted and self._removed:
             self._restart()  # what was kept so far may go now
         else:
             return None
@@ -333,10 +334,11 @@ class GrainPage(NamedTuple):
     grains: dict[int, Grain | None]
 
 
-class NextStep(NamedTuple):
-    """When the next grains leave because of the size: once the store has one of these.
+class Level(NamedTuple):
+    """How much a store had when grains had left because of its size.
 
-    Until then new rows fill the pages of the index, which hardly got fewer when others left.
+    The next ones leave when it has grown. Until then new rows fill the pages of the index, which
+    hardly got fewer when others left.
     """
 
     grains: int
@@ -346,14 +348,13 @@ class NextStep(NamedTuple):
 class Step(NamedTuple):
     """The result of a step."""
 
-    excess: int  # bytes by which the store was too large before
     all_aged: bool  # no grain is left that aged out, but for kept ones
     at: AgePosition  # the last grains that it looked at
+    wanted: int = 0  # grains that had to leave because of the size
     looked: int = 0  # grains that it looked at
     gone: int = 0  # grains that it removed
     kept: Mapping[str, int] = MappingProxyType({})  # the rules that kept others
-    wanted: int = 0  # grains that should leave because of the size
-    following: NextStep | None = None
+    level: Level | None = None  # if the store is full, and no further step has to follow
 
 
 def step(
@@ -363,34 +364,49 @@ def step(
     limits: HistoryLimits,
     at: AgePosition,
     first: bool,
-    following: NextStep | None,
+    level: Level | None,
+    patient: bool,
     aging: bool,
     now: int,
 ) -> Step:
     """Remove the next grains that are beyond the limits, in a transaction of its own."""
     count = writer.count()
-    long = min(FIRST_STEP, max(STEP, count // _PART))
-    most = long if first else STEP
-    page = GrainPage(at, {})
+    most = min(FIRST_STEP, max(STEP, count // _PART)) if first else STEP
+    page, wanted, full = GrainPage(at, {}), 0, None
     if limits.keep is not None and aging:
         page = next_page(writer, at, now - limits.keep, most)
     all_aged = aging and not page.grains
-    excess = used = 0
     if not page.grains and limits.max_bytes is not None:
         used, blobs = writer.file_use()
-        if following is None or count >= following.grains or used >= following.used:
-            excess = limits.excess(used, blobs)
-            page = next_page(writer, at, None, most if excess > 0 else 0)
+        excess = limits.excess(used, blobs)
+        far = excess >= limits.max_bytes // _FAR
+        if far or not patient or not writer.has_flushed():
+            wanted = _for_size(limits.max_bytes, excess, Level(count, used), level, most)
+        page = next_page(writer, at, None, wanted)
+        if not far:
+            full = Level(count, used)
     if not page.grains:
-        return Step(excess, all_aged, at)
+        return Step(all_aged, at, wanted)
     writer.flush(len(page.grains) // 2)
     gone, kept = remove_page(context, writer, limits, page, now)
-    found = Step(excess, all_aged, page.at, len(page.grains), gone, kept)
-    if excess <= 0:
-        return found
-    wanted = max(long, for_size(excess, used, count))
-    following = NextStep(count - gone + long, used + (limits.max_bytes or 0) // _GROWTH)
-    return found._replace(wanted=wanted, following=following)
+    if full is not None:
+        full = full._replace(grains=count - gone) if gone else None
+    return Step(all_aged, page.at, wanted, len(page.grains), gone, kept, full)
+
+
+def _for_size(size: int, excess: int, here: Level, level: Level | None, most: int) -> int:
+    """Return how many grains leave now because of the size of a store.
+
+    Once it is full, as many as came since the last step; more while it is too large, and fewer
+    while it is not.
+    """
+    if level is None or abs(excess) >= size // _FAR:
+        return most if excess > 0 else 0
+    grown = here.grains - level.grains
+    if grown < most and here.used - level.used < size // _GROWTH:
+        return 0
+    grown = max(grown, STEP)
+    return min(FIRST_STEP, grown + _PULL * grown * excess // size)
 
 
 def for_size(excess: int, used: int, grains: int) -> int:

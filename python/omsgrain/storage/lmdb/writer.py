@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.environment import Environment
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
+_UNUSABLE = 4  # commits until the pages that one replaced are surely used again
 _MANY = 16  # keys that are looked up in order
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
@@ -358,6 +359,9 @@ class LmdbWriter(LmdbReader):
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
+    def has_flushed(self) -> bool:
+        return int(self._txn.id()) - self._env.flushed < _UNUSABLE
+
     def flush(self, least: int = 1) -> None:
         """Write the addresses and index rows beyond the watermark."""
         memtable, head = self.memtable, self.head
@@ -374,6 +378,7 @@ class LmdbWriter(LmdbReader):
         self.add_addresses(digests)
         self.add_rows(memtable, removed)
         self.set_watermark()
+        self._env.flushed = int(self._txn.id())
 
     def set_watermark(self) -> None:
         """Say that the index covers all grains."""

@@ -379,6 +379,9 @@ class PostgresWriter(PostgresReader):
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
 
+    def has_flushed(self) -> bool:
+        return False
+
     def flush(self, least: int = 1) -> None:
         """Nothing to do."""
 
