@@ -23,6 +23,15 @@ def names(parameters: str) -> list[str]:
     ]
 
 
+def rust_fields(body: str) -> list[str]:
+    """The fields of a struct; in place of a struct inside it, the fields of that."""
+    found: list[str] = []
+    for name, kind in re.findall(r"pub (\w+): ([^,\n]+)", body):
+        inner = re.search(rf"pub struct {kind} {{(.*?)}}", LIBRARY, re.DOTALL)
+        found += rust_fields(inner[1]) if inner and kind.endswith("Fields") else [name]
+    return found
+
+
 def test_the_codes_are_the_exit_codes_of_python() -> None:
     declared = {
         name: int(code) for name, code in re.findall(r"OMSGRAIN_(ERR_\w+) = (\d+)", HEADER)
@@ -58,7 +67,7 @@ def test_header_and_library_have_the_same_fields() -> None:
         own = re.search(rf"pub struct {in_rust} {{(.*?)}}", LIBRARY, re.DOTALL)
         assert body is not None and own is not None
         fields = re.findall(r"(\w+);", body[1])
-        assert [name.rstrip("_") for name in fields] == re.findall(r"pub (\w+):", own[1])
+        assert [name.rstrip("_") for name in fields] == rust_fields(own[1])
 
 
 def test_the_largest_grain_is_that_of_the_profile() -> None:

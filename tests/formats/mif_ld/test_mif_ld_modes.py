@@ -151,4 +151,4 @@ def test_a_mode_is_of_no_use_for_other_formats(shell: Shell, tmp_path: Path) -> 
     for file in (garden, BUNDLE):
         assert shell("import", tmp_path / "m", file, "--user", "a", "--mode", "extra") == USAGE
     code, error = shell.error("convert", garden, tmp_path / "x.mif.yaml", "--mode", "extra")
-    assert (code != 0, error["field"]) == (True, "/mode")
+    assert (code != 0, error["field"]) == (True, "--mode")
