@@ -305,9 +305,18 @@ class HistoryLimiter:
         limits, now = self._limits, context.settings.clock()
         # All in one write transaction. While a snapshot is open, no page that a put replaces can
         # be used again, and a put replaces about ten.
-        work = partial(step, context, limits=limits, at=self._at, first=first, now=now)
-        work = partial(work, level=self._level if first else None, patient=not whole)
-        done = context.storage.write(partial(work, aging=self._is_aging()), alone=True)
+        work = partial(
+            step,
+            context,
+            limits=limits,
+            at=self._at,
+            first=first,
+            level=self._level if first else None,
+            patient=not whole,
+            aging=self._is_aging(),
+            now=now,
+        )
+        done = context.storage.write(work, alone=True)
         if done.all_aged:
             self._aged_at = time.monotonic()
         if done.looked:
@@ -369,7 +378,19 @@ def step(
     aging: bool,
     now: int,
 ) -> Step:
-    """Remove the next grains that are beyond the limits, in a transaction of its own."""
+    """Remove the next grains that are beyond the limits, in a transaction of its own.
+
+    Args:
+        context: the store.
+        writer: the transaction.
+        limits: its limits.
+        at: the last grains that were looked at.
+        first: whether no step of this run came before.
+        level: what the store had after the last step because of the size.
+        patient: whether to wait for the pages that a run of the index has freed.
+        aging: whether to look for grains that aged out.
+        now: the time, ms.
+    """
     count = writer.count()
     most = min(FIRST_STEP, max(STEP, count // _PART)) if first else STEP
     page, wanted, full = GrainPage(at, {}), 0, None
