@@ -12,14 +12,13 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.query.filters import Filters
 from omsgrain.storage import erasure_queue
 from omsgrain.store.context import Settings, context_of
 from support.invented_people import Clock
-from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
+from support.store_kinds import POSTGRES, SEALED_POSTGRES, made, opened
 
 TIME = 1_700_000_000_000
 KINDS = ["memory", "lmdb", "sealed memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
@@ -32,14 +31,8 @@ def clock() -> Clock:
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
-    keys = None
-    if "sealed" in request.param:
-        keys = KeyRing.create(tmp_path / "x.keys", master=bytes(32))
-    settings = Settings(clock=clock, keys=keys)
-    with og.GrainStore(made(request.param, tmp_path / "m.omsg"), settings) as store:
+    with opened(request.param, tmp_path, Settings(clock=clock)) as store:
         yield store
-    if keys is not None:
-        keys.close()
 
 
 def note(n: int, **fields: Any) -> dict[str, Any]:

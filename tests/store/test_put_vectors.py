@@ -11,28 +11,20 @@ import pytest
 
 import omsgrain as og
 from omsgrain import errors as err
-from omsgrain.crypto.keyring import KeyRing
 from omsgrain.integrations.entries import Entries
 from omsgrain.integrations.mem0 import Memory as Mem0
 from omsgrain.search import vectors
-from omsgrain.store.context import Settings
 from support.child_process import ended
 from support.query_stores import TIME
-from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
+from support.store_kinds import POSTGRES, SEALED_POSTGRES, opened
 
 KINDS = ["memory", "lmdb", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
 
 
 @pytest.fixture(params=KINDS)
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
-    keys = None
-    if "sealed" in request.param:
-        keys = KeyRing.create(tmp_path / "x.keys", master=bytes(32))
-    settings = Settings(keys=keys)
-    with og.GrainStore(made(request.param, tmp_path / "m.omsg"), settings) as store:
+    with opened(request.param, tmp_path) as store:
         yield store
-    if keys is not None:
-        keys.close()
 
 
 def note(n: int, **fields: Any) -> dict[str, Any]:

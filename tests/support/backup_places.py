@@ -35,6 +35,12 @@ def filled(path: Path, count: int, **options: Any) -> GrainStore:
     return store
 
 
+def addresses(path: Path, **options: Any) -> list[str]:
+    """The addresses of all grains of a store that is not open."""
+    with og.open(path, readonly=True, **options) as store:
+        return [grain.address for grain in store]
+
+
 def rows_of(store: GrainStore) -> dict[Table, list[tuple[bytes, bytes]]]:
     """All rows of the tables that a backup keeps, and all grains."""
     with context_of(store).inner.read() as reader:

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import atexit
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
@@ -11,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import omsgrain as og
+from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.location import location_of
 from omsgrain.storage.memory import MemoryStorage
+from omsgrain.store.context import Settings
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -69,3 +75,14 @@ def made(kind: str, path: Path) -> Storage:
     if "memory" in kind:
         return MemoryStorage()
     return location_of(url_of(path)).open() if "postgres" in kind else LmdbStorage(path)
+
+
+@contextmanager
+def opened(kind: str, folder: Path, settings: Settings | None = None) -> Iterator[og.GrainStore]:
+    """An empty store; of a sealed kind, with a key ring of its own."""
+    settings = settings or Settings()
+    with ExitStack() as stack:
+        if "sealed" in kind:
+            keys = stack.enter_context(KeyRing.create(folder / "x.keys", master=bytes(32)))
+            settings = replace(settings, keys=keys)
+        yield stack.enter_context(og.GrainStore(made(kind, folder / "m.omsg"), settings))

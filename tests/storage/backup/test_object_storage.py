@@ -11,7 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.store import GrainStore
-from support.backup_places import filled, reading
+from support.backup_places import addresses, filled, reading
 from support.object_server import BUCKET, Failure, ObjectServer
 from support.shell import Shell
 
@@ -30,11 +30,6 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ObjectServer]:
 def store(tmp_path: Path) -> Iterator[GrainStore]:
     with filled(tmp_path / "m.omsg", 300) as store:
         yield store
-
-
-def addresses(path: Path) -> list[str]:
-    with og.open(path, readonly=True) as store:
-        return [grain.address for grain in store]
 
 
 def parts(server: ObjectServer) -> set[str]:
@@ -131,7 +126,7 @@ def test_an_error_says_what_to_mend(
 
 def test_a_bucket_that_is_not_there(server: ObjectServer, store: GrainStore) -> None:
     with pytest.raises(StoreError) as refused:
-        store.maintenance.backup_to("s3://nobody/lidar")
+        store.maintenance.backup_to("s3://no-such-bucket/lidar")
     assert refused.value.found == "status 404 NoSuchBucket"
 
 

@@ -29,7 +29,7 @@ from omsgrain.storage.tables import AUDIT, INDEXED_FORMAT, META
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
 from support import store_kinds
-from support.backup_places import CutObjects, filled, reading, rows_of
+from support.backup_places import CutObjects, addresses, filled, reading, rows_of
 
 HOUR = 3_600_000
 PLACES: dict[str, Callable[[Path], Any]] = {
@@ -53,11 +53,6 @@ def make(store: GrainStore, place: Path, now: int) -> BackupReport:
     """Make a backup at a time, ms since 1970."""
     with context_of(store).inner.read() as reader:
         return BackupRepository(place).add(reader, now)
-
-
-def addresses(path: Path, **options: Any) -> list[str]:
-    with og.open(path, readonly=True, **options) as store:
-        return [grain.address for grain in store]
 
 
 def objects(place: Path, folder: str) -> set[str]:

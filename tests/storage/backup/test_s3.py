@@ -11,7 +11,7 @@ import pytest
 import omsgrain as og
 from omsgrain.errors import StoreError
 from omsgrain.store import GrainStore
-from support.backup_places import filled, reading
+from support.backup_places import addresses, filled, reading
 from support.servers.s3 import BUCKET, keys_in, s3
 
 pytestmark = pytest.mark.services
@@ -42,11 +42,6 @@ def settings(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
 def store(tmp_path: Path) -> Iterator[GrainStore]:
     with filled(tmp_path / "m.omsg", 200) as store:
         yield store
-
-
-def addresses(path: Path) -> list[str]:
-    with og.open(path, readonly=True) as store:
-        return [grain.address for grain in store]
 
 
 def test_backups_restore_and_prune(store: GrainStore, tmp_path: Path) -> None:
@@ -86,5 +81,5 @@ def test_wrong_keys(
 
 def test_a_bucket_that_is_not_there(store: GrainStore) -> None:
     with pytest.raises(StoreError) as refused:
-        store.maintenance.backup_to("s3://nobody/lidar")
+        store.maintenance.backup_to("s3://no-such-bucket/lidar")
     assert refused.value.found == "status 404 NoSuchBucket"
