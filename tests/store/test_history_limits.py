@@ -257,6 +257,42 @@ def test_a_full_ring_waits_until_the_pages_of_the_last_run_are_free(tmp_path: Pa
         assert store.maintenance.retain(max_bytes="16MiB").complete
 
 
+def test_the_background_looks_seldom_at_a_full_ring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(history_limits, "_LOOK_SECONDS", 1e9)
+    limits = HistoryLimits.of(None, "16MiB", None, False)
+    assert limits is not None
+    with og.open(tmp_path / "m.omsg", durability="relaxed") as store:
+        store.put_many([reading(n, content="x" * 900) for n in range(12_000)])
+        store.flush()
+        for n in range(4):  # commits, until the pages of that run are free
+            store.put(reading(20_000 + n))
+        context, limiter = context_of(store), HistoryLimiter(limits)
+        assert limiter.run(context)[0] == 1_000
+        step = history_limits.step
+
+        def counted(*given: Any, **more: Any) -> Any:
+            looked.append(1)
+            return step(*given, **more)
+
+        monkeypatch.setattr(history_limits, "step", counted)
+        limiter.look(context, lambda: True)
+        assert not looked
+        limiter.stored(context, 50_000)
+        limiter.look(context, lambda: True)
+        assert not looked
+        # Later on: another process, or what is no grain, may have filled it.
+        monkeypatch.setattr(history_limits, "_LOOK_SECONDS", 0.0)
+        limiter.look(context, lambda: True)
+        assert len(looked) == 1
+        limiter.stored(context, 50_000)
+        assert len(looked) == 1
+        limiter.stored(context, 20_000)
+        assert len(looked) == 2
+
+
 def test_max_bytes_says_what_cannot_be_bounded(tmp_path: Path) -> None:
     with pytest.raises(err.UnsupportedError) as refused:
         og.open(":memory:", max_bytes="64MB")

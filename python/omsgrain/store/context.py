@@ -403,7 +403,7 @@ def _limit_history(of: weakref.ref[Context], still: Callable[[], bool]) -> None:
     """Keep the history of an open store within its limits, in the background."""
     context = of()
     if context is not None and context.history is not None:
-        context.history.run(context, still)
+        context.history.look(context, still)
 
 
 class StorePart:

@@ -73,6 +73,7 @@ _RUN = 16 << 10  # bytes of the size for each grain of a run
 _SHARE = 256  # a writer bounds the history itself once it has put this part of the size
 _AGAIN = 16_384  # grains removed until those are looked at again that came late or were kept
 _AGAIN_SECONDS = 600.0
+_LOOK_SECONDS = 1.0  # a full store is looked at so often, and whenever that much was put
 _ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
 _LONGEST = 1 << 42  # ms; 139 years
 
@@ -234,6 +235,7 @@ class HistoryLimiter:
         self.every = None if limits.keep is None else min(max(limits.keep / 100_000, 1.0), 60.0)
         self._lock = threading.Lock()
         self._stored = 0  # bytes put since the last look
+        self._looked = time.monotonic()  # when that was
         self._level: Level | None = None  # after grains left because of the size
         self._aged_at: float | None = None  # when it last removed all that had aged out
         self._at = _BEGIN  # the last grains that were looked at
@@ -242,11 +244,23 @@ class HistoryLimiter:
 
     def stored(self, context: Context, size: int) -> None:
         """Count what was put. A writer that is faster than the background bounds the history."""
-        most = self._limits.max_bytes
-        if most is not None:
+        if self._limits.max_bytes is not None:
             self._stored += size
-            if self._stored >= most // _SHARE:
+            if self._has_much():
                 self.run(context)
+
+    def _has_much(self) -> bool:
+        return self._stored >= (self._limits.max_bytes or 0) // _SHARE
+
+    def look(self, context: Context, still: Callable[[], bool]) -> None:
+        """Remove what is beyond the limits, in the background: not at each of its calls."""
+        if (
+            self._level is None
+            or self._is_aging()
+            or self._has_much()
+            or time.monotonic() - self._looked >= _LOOK_SECONDS
+        ):
+            self.run(context, still)
 
     def run(
         self,
@@ -270,7 +284,7 @@ class HistoryLimiter:
         kept = Counter[str]()
         removed = 0
         with self._lock:
-            self._stored = 0
+            self._stored, self._looked = 0, time.monotonic()
             if whole or self._is_due_again():
                 self._restart()
             if whole:
@@ -341,6 +355,7 @@ class GrainPage(NamedTuple):
 
     at: AgePosition
     grains: dict[int, Grain | None]
+    encrypted: bool = False  # whether they are, all of them; or none is
 
 
 class Level(NamedTuple):
@@ -470,7 +485,7 @@ def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -
         seqs = [seq_at(place) for place in places]
         at = at._replace(place=max(places, default=at.place))
     grains = removal.sound_many(reader, seqs)
-    return GrainPage(at, {seq: grains.get(seq) for seq in seqs})
+    return GrainPage(at, {seq: grains.get(seq) for seq in seqs}, sealed is not None)
 
 
 def _next_sealed(reader: Reader, seq: int) -> int | None:
@@ -493,12 +508,13 @@ def remove_page(
     """Remove those grains of a page that no rule keeps; return their number, and the rules."""
     grains = {seq: grain for seq, grain in page.grains.items() if grain is not None}
     kept = rules_of(context, writer, limits, grains, now)
-    gone = removal.remove_grains(
-        writer,
-        context.settings,
-        [seq for seq in grains if seq not in kept],
-        reason_code=REASON,
-        tombstone=False,
+    leaving = sorted(seq for seq in grains if seq not in kept)
+    if page.encrypted:
+        found = removal.names_of_many(writer, leaving)
+    else:
+        found = {seq: removal.GrainAddresses.of_plain(grains[seq]) for seq in leaving}
+    gone = removal.remove_named(
+        writer, context.settings, found, reason_code=REASON, tombstone=False
     )
     if gone and context.settings.audit:
         details: dict[str, int | str] = {}

@@ -152,12 +152,13 @@ pub struct Table {
     pub sum: Sum,
 }
 
-/// The page numbers in a list of free pages.
+/// How many pages of a list of free pages have at least some number.
 ///
 /// # Errors
 /// A message about the pages that do not fit.
-pub fn free_pages(source: &mut dyn Source, size: usize, last: u64, free: &[u8]) -> Found<Vec<u64>> {
-    Walk::new(source, size, last)?.free(free)
+pub fn free_pages(source: &mut dyn Source, size: usize, last: u64, free: &[u8], from: u64) -> Found<usize> {
+    let listed = Walk::new(source, size, last)?.free(free)?;
+    Ok(listed.iter().filter(|page| **page >= from).count())
 }
 
 /// Walks all pages of a commit, given by the trees of free pages and of tables. Returns the tables,

@@ -56,10 +56,16 @@ pub fn walk_pages<'py>(
     }
 }
 
-/// The numbers of the pages in a tree of free pages; None if it is damaged.
+/// How many pages of a tree of free pages have at least some number; None if it is damaged.
 #[pyfunction]
-pub fn free_pages(data: Bound<'_, PyAny>, page_size: usize, last: u64, free: Vec<u8>) -> Option<Vec<u64>> {
-    pages::free_pages(&mut Mapped(&data), page_size, last, &free).ok()
+pub fn free_pages(
+    data: Bound<'_, PyAny>,
+    page_size: usize,
+    last: u64,
+    free: Vec<u8>,
+    first: u64,
+) -> Option<usize> {
+    pages::free_pages(&mut Mapped(&data), page_size, last, &free, first).ok()
 }
 
 fn spelt<'py>(py: Python<'py>, sum: &Sum) -> Rows<'py> {

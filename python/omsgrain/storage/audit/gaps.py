@@ -32,6 +32,7 @@ from omsgrain.storage.audit.log import (
     NUMBER,
     link,
     read_entry,
+    unpack_entry,
 )
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import AUDIT, META
@@ -95,18 +96,22 @@ def drop(writer: Writer, before: int, upto: int, most: int) -> str | None:
     dropped: list[bytes] = []
     left = _Left(writer, before, upto)
     for place, row in islice(writer.rows(AUDIT, NUMBER.pack(number)), most):
-        body = read_entry(row)
+        body = unpack_entry(row)  # what is looked at is checked below; `verify` reads it whole
         if place != NUMBER.pack(number + 1) or number + 1 >= end or body is None:
             break
-        seq = left.after(low)
-        if body["s"] >= seq and left.is_young:
+        last_seq, operation = body["s"], body["o"]
+        if type(last_seq) is not int or type(operation) is not str:
             break
-        number, low = number + 1, body["s"]
-        if body["o"] in DROPPED and low < seq and not ("m" in body or "x" in body):
+        seq = left.after(low)
+        if last_seq >= seq and left.is_young:
+            break
+        number, low = number + 1, last_seq
+        if operation in DROPPED and low < seq and not ("m" in body or "x" in body):
             dropped.append(place)
-            gaps = gaps._replace(number=number, last_seq=low)
         else:  # it stays, and ends the gap before it
+            gaps = gaps._replace(number=number - 1)
             gaps = _Gaps(gaps.hash(row[:HASH]), number + 1, number, low)
+    gaps = gaps._replace(number=number, last_seq=low)
     writer.unset_rows(AUDIT, dropped)
     writer.set_row(META, GAPS_RECORD, GAPS_VALUE.pack(*gaps))
     following = writer.row(AUDIT, NUMBER.pack(gaps.number + 1)) or b""

@@ -149,15 +149,21 @@ def note_hash(row: bytes) -> bytes:
     return sha256(row).digest()
 
 
-def read_entry(row: bytes) -> dict[str, Any] | None:
-    """Parse the body of a row; None if it is invalid."""
+def unpack_entry(row: bytes) -> dict[str, Any] | None:
+    """Unpack the body of a row; None if it is no map, or lacks what each has."""
     if not HASH < len(row) <= ENTRY_BYTES:
         return None
     try:
         body = msgpack.unpackb(row[HASH:])
     except (ValueError, TypeError, msgpack.UnpackException, RecursionError):
         return None
-    if type(body) is not dict or not _ALWAYS <= body.keys():
+    return body if type(body) is dict and _ALWAYS <= body.keys() else None
+
+
+def read_entry(row: bytes) -> dict[str, Any] | None:
+    """Parse the body of a row; None if it is invalid."""
+    body = unpack_entry(row)
+    if body is None:
         return None
     # Loops are faster than generators; a trail has millions of entries
     for name, value in body.items():

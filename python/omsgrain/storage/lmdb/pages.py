@@ -79,8 +79,7 @@ def only_free_pages_from(fd: int, first: int, page_size: int, commit: int) -> bo
     """
     with mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, _, last in _metas(data, page_size, commit):
-            listed = _core.free_pages(data, page_size, last, free)
-            return listed is not None and set(listed).issuperset(range(first, last + 1))
+            return _core.free_pages(data, page_size, last, free, first) == last + 1 - first
     return None
 
 
@@ -91,8 +90,8 @@ def used_bytes(fd: int, page_size: int, commit: int) -> int | None:
     """
     with suppress(OSError), mmap.mmap(fd, os.fstat(fd).st_size, access=mmap.ACCESS_READ) as data:
         for free, _, last in _metas(data, page_size, commit):
-            unused = _core.free_pages(data, page_size, last, free) or ()
-            return page_size * (last + 1 - len(unused))
+            unused = _core.free_pages(data, page_size, last, free, 0) or 0
+            return page_size * (last + 1 - unused)
     return None
 
 

@@ -172,7 +172,7 @@ class LmdbWriter(LmdbReader):
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
         if not 0 < len(key) <= LONGEST_KEY:
-            _check_key(key)
+            _check_keys([key])
         if table.runs:
             with self._txn.cursor(self._tables[table]) as cursor:
                 sorted_runs.remove(cursor, [key])
@@ -192,10 +192,7 @@ class LmdbWriter(LmdbReader):
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
         if not table.runs:  # those are of one size
             rows = sorted(rows)
-            sizes = set(map(len, map(itemgetter(0), rows)))
-            if sizes and not 0 < min(sizes) <= max(sizes) <= LONGEST_KEY:
-                for key, _ in rows:
-                    _check_key(key)
+            _check_keys(map(itemgetter(0), rows))
         with self._txn.cursor(self._tables[table]) as cursor:
             if table.runs:
                 sorted_runs.add(cursor, rows)
@@ -206,12 +203,20 @@ class LmdbWriter(LmdbReader):
                 cursor.putmulti(rows)
 
     def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
-        if table.runs:
-            with self._txn.cursor(self._tables[table]) as cursor:
+        _check_keys(keys)
+        with self._txn.cursor(self._tables[table]) as cursor:
+            if table.runs:
                 sorted_runs.remove(cursor, keys)
-            return
-        for key in keys:
-            self.set_row(table, key, None)
+            elif table.split:
+                cut, find, delete = table.split, cursor.set_key_dup, cursor.delete
+                for key in keys:
+                    if find(key[:cut], key[cut:]):
+                        delete()
+            else:
+                at, find_key, delete = cursor.key, cursor.set_key, cursor.delete
+                for key in keys:
+                    if at() == key or find_key(key):  # after a deletion it is at the next row
+                        delete()
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
         if table.runs and len(prefix) == sorted_runs.GROUP:
@@ -257,11 +262,7 @@ class LmdbWriter(LmdbReader):
             self.memtable.load_rows(self, self._session.base or 0)
         forget(self, numbers)
         self._drop_addresses([row[:ADDRESS] + key[-4:] for key, row in rows])
-        with self._txn.cursor(self._tables[BLOBS]) as cursor:
-            at, find, delete = cursor.key, cursor.set_key, cursor.delete
-            for key, _ in rows:
-                if at() == key or find(key):  # after a deletion it is at the next row
-                    delete()
+        self.unset_rows(BLOBS, [key for key, _ in rows])
         last, blob_bytes, grains, watermark = self.head
         # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
@@ -522,7 +523,8 @@ def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list
     return missing
 
 
-def _check_key(key: bytes) -> None:
+def _check_keys(keys: Iterable[bytes]) -> None:
     """LMDB's own refusal would end the whole commit."""
-    if not 0 < len(key) <= LONGEST_KEY:
-        raise StoreError("a key of that length cannot be stored", found=f"{len(key)} bytes")
+    for size in set(map(len, keys)):
+        if not 0 < size <= LONGEST_KEY:
+            raise StoreError("a key of that length cannot be stored", found=f"{size} bytes")

@@ -78,6 +78,12 @@ class GrainAddresses:
     plain: bytes | None
     said: bytes | None = field(default=None, repr=False)
 
+    @classmethod
+    def of_plain(cls, grain: Grain) -> GrainAddresses:
+        """Return those of a grain that is stored in plain text."""
+        digest = bytes.fromhex(grain.address)
+        return cls(digest, digest, grain.blob)
+
     @property
     def sealed(self) -> bool:
         return self.stored != self.plain
@@ -121,15 +127,34 @@ def remove_grains(
     reason_code: str,
     tombstone: bool = True,
 ) -> list[bytes]:
+    """Remove grains as ``remove_named`` does, those of them that are there."""
+    found = names_of_many(writer, sorted(seqs))
+    return remove_named(writer, settings, found, reason_code=reason_code, tombstone=tombstone)
+
+
+def remove_named(
+    writer: Writer,
+    settings: Settings,
+    found: Mapping[int, GrainAddresses],
+    *,
+    reason_code: str,
+    tombstone: bool = True,
+) -> list[bytes]:
     """Remove grains with everything that names them, in a transaction.
 
     All reviews are read, so remove as many grains at once as a transaction can have. The caller
     checks the rules first, and writes the audit entry afterwards.
 
+    Args:
+        writer: the transaction.
+        settings: of the store.
+        found: the addresses of the grains, which are in the store, by their rising numbers.
+        reason_code: for the audit entry about notes.
+        tombstone: whether imports are to recognize them.
+
     Returns:
-        The stored digests of the grains that were there.
+        Their stored digests.
     """
-    found = names_of_many(writer, sorted(seqs))
     if not found:
         return []
     now = settings.clock()
