@@ -10,17 +10,21 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.storage.base import Storage
+from omsgrain.storage import records
+from omsgrain.storage.base import Reader, Storage, Writer
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import EVENT, EVENTS, NAMED, TOMBSTONES
-from omsgrain.store import history_limits
+from omsgrain.storage.tables import EVENT, EVENTS, LINEAGES, NAMED, REMOVALS, TOMBSTONES
+from omsgrain.store import history_limiter, policy_context
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits, duration_of
+from omsgrain.store.history_limiter import HistoryLimiter
+from omsgrain.store.history_limits import HistoryLimits, duration_of
 from support.invented_people import Clock
 from support.scale import Scale
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
@@ -165,6 +169,59 @@ def test_events_and_what_leads_to_them_go_too(store: og.GrainStore, clock: Clock
     assert store.maintenance.check().ok
 
 
+def test_what_a_ring_leaves_of_removed_grains_stays_small(
+    store: og.GrainStore, clock: Clock
+) -> None:
+    """Ranges of their numbers, which the rows of later runs take over; and no lineages."""
+    last = store.put(reading(0))
+    held = store.put(reading(0, content="held"))
+    store.holds.add(held, authority="did:web:court.example", reason_code="case")
+    for n in range(1, 60):
+        last = store.supersede(last, reading(n))
+        clock.now = TIME + (n + 2) * HOUR
+        if n % 3 == 0:
+            store.maintenance.retain(keep="2h")
+    with context_of(store).inner.read() as reader:
+        rows = [records.ranges_of(row) for _, row in reader.rows(REMOVALS)]
+        there = {seq for seq, _ in reader.page(0)}
+        gone = {seq for row in rows for a, b in row for seq in range(a, b + 1)}
+        assert len(rows) < 10 and sum(map(len, rows)) < 15
+        assert not gone & there and len(gone) > 50
+        assert len(list(reader.rows(LINEAGES))) < 10
+    assert held in store and store.maintenance.check().ok
+
+
+@given(
+    joins=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12),
+    gone=st.sets(st.integers(1, 9)),
+)
+def test_lineages_of_grains_that_are_left_stay_as_they_are(
+    joins: list[tuple[int, int]], gone: set[int]
+) -> None:
+    with og.GrainStore(MemoryStorage()) as store:
+        store.put_many([reading(n) for n in range(9)])
+        inner = context_of(store).inner
+        left = [seq for seq in range(1, 10) if seq not in gone]
+
+        def same(reader: Reader) -> list[bool]:
+            return [policy_context.is_same(reader, a, b) for a in left for b in left]
+
+        def work(writer: Writer) -> None:
+            for old, new in joins:
+                policy_context.join(writer, old, new)
+            were = same(writer)
+            writer.remove_many(sorted(gone))
+            rows = policy_context.forget_lineages(writer, 9)
+            assert same(writer) == were
+            assert rows == len(list(writer.rows(LINEAGES)))
+            while rows and not left:
+                before = rows
+                rows = policy_context.forget_lineages(writer, 9)
+                assert rows < before
+
+        inner.write(work)
+
+
 def test_states_signatures_and_vectors_go_too(tmp_path: Path, clock: Clock) -> None:
     with og.GrainStore(LmdbStorage(tmp_path / "m.omsg"), Settings(clock=clock)) as store:
         first, second = (store.put(reading(n, content=f"lidar {n}")) for n in range(2))
@@ -204,7 +261,7 @@ def test_encrypted_grains_leave_unopened(
 
 
 def test_late_grains_leave_in_the_next_pass(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_limits, "_AGAIN", 4)
+    monkeypatch.setattr(history_limiter, "_AGAIN", 4)
     limits = HistoryLimits.of("6h", None, None, False)
     assert limits is not None
     with og.GrainStore(MemoryStorage(), Settings(clock=clock)) as store:
@@ -261,7 +318,7 @@ def test_the_background_looks_seldom_at_a_full_ring(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(history_limits, "_LOOK_SECONDS", 1e9)
+    monkeypatch.setattr(history_limiter, "_LOOK_SECONDS", 1e9)
     limits = HistoryLimits.of(None, "16MiB", None, False)
     assert limits is not None
     with og.open(tmp_path / "m.omsg", durability="relaxed") as store:
@@ -271,20 +328,20 @@ def test_the_background_looks_seldom_at_a_full_ring(
             store.put(reading(20_000 + n))
         context, limiter = context_of(store), HistoryLimiter(limits)
         assert limiter.run(context)[0] == 1_000
-        step = history_limits.step
+        next_page = history_limiter.next_page
 
         def counted(*given: Any, **more: Any) -> Any:
             looked.append(1)
-            return step(*given, **more)
+            return next_page(*given, **more)
 
-        monkeypatch.setattr(history_limits, "step", counted)
+        monkeypatch.setattr(history_limiter, "next_page", counted)
         limiter.look(context, lambda: True)
         assert not looked
         limiter.stored(context, 50_000)
         limiter.look(context, lambda: True)
         assert not looked
         # Later on: another process, or what is no grain, may have filled it.
-        monkeypatch.setattr(history_limits, "_LOOK_SECONDS", 0.0)
+        monkeypatch.setattr(history_limiter, "_LOOK_SECONDS", 0.0)
         limiter.look(context, lambda: True)
         assert len(looked) == 1
         limiter.stored(context, 50_000)

@@ -16,7 +16,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.storage.lmdb.memtable import IdleThread
-from omsgrain.store import history_limits
+from omsgrain.store import history_limiter
 
 LONG = 20.0  # seconds until a test that is stuck gives up
 OLD = 1_700_000_000_000
@@ -29,7 +29,7 @@ def reading(n: int, **more: Any) -> dict[str, Any]:
 def counting(patch: pytest.MonkeyPatch) -> threading.Semaphore:
     """Return a semaphore that counts removed grains."""
     removed = threading.Semaphore(0)
-    remove: Callable[..., Any] = history_limits.remove_page
+    remove: Callable[..., Any] = history_limiter.remove_page
 
     def watched(*args: Any, **given: Any) -> Any:
         found = remove(*args, **given)
@@ -37,7 +37,7 @@ def counting(patch: pytest.MonkeyPatch) -> threading.Semaphore:
             removed.release(found[0])
         return found
 
-    patch.setattr(history_limits, "remove_page", watched)
+    patch.setattr(history_limiter, "remove_page", watched)
     return removed
 
 
@@ -97,9 +97,9 @@ def test_it_works_without_writes_too() -> None:
 WRITER = """
 import sys
 import omsgrain as og
-from omsgrain.store import history_limits
+from omsgrain.store import history_limiter
 path, size, step, batch, first = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
-history_limits.STEP = step
+history_limiter.STEP = step
 limits = {"max_bytes": size, "keep_where": {"namespace": "maps"}}
 with og.open(path, durability="relaxed", **limits) as store:
     print("ready", flush=True)

@@ -17,7 +17,8 @@ A row of removals-0 says which grains were removed together, by the number of th
 
 A grain that an event or a state names has an event of its own instead, with a mark in place of
 its address; one that merely got too old takes its events along. So a batch of those leaves a few
-bytes, however many grains it had.
+bytes, however many grains it had. Its ranges have no gaps but for grains that are there: they may
+cover numbers of events, and of grains that were removed before.
 """
 
 from __future__ import annotations
@@ -326,11 +327,51 @@ Ranges: TypeAlias = "list[tuple[int, int]]"
 """The first and the last number of each range."""
 
 
-def add_removal(writer: Writer, seqs: Iterable[int]) -> None:
-    """Write the row of grains that were just removed."""
+_BEYOND = 1 << 64  # above all numbers
+_JOINED = 65_536  # numbers in a row that earlier ones have joined
+
+
+def add_removal(writer: Writer, seqs: Iterable[int], *, join: bool = False) -> None:
+    """Write the row of grains that were just removed.
+
+    With ``join``, ranges become one where no grain is left between them, and earlier rows that
+    are not much longer become a part of it: a bounded history removes grains for ever. Whoever
+    has read an earlier row reads its numbers again.
+    """
     found = ranges(sorted(seqs))
-    if found:
-        writer.set_row(REMOVALS, SEQUENCE.pack(writer.next_number()), pack_ranges(found))
+    if not found:
+        return
+    if join:
+        found = _without_gaps(writer, found)
+        while (before := writer.last_row(REMOVALS)) is not None:
+            with suppress(IntegrityError):  # `check` reports it
+                earlier = ranges_of(before[1])
+                size, more = _numbers_in(found), _numbers_in(earlier)
+                if more <= 2 * size and size + more <= _JOINED:
+                    writer.set_row(REMOVALS, before[0], None)
+                    found = _without_gaps(writer, sorted([*earlier, *found]))
+                    continue
+            break
+    writer.set_row(REMOVALS, SEQUENCE.pack(writer.next_number()), pack_ranges(found))
+
+
+def _numbers_in(found: Ranges) -> int:
+    return sum(last - first + 1 for first, last in found)
+
+
+def _without_gaps(reader: Reader, found: Ranges) -> Ranges:
+    """Join rising ranges between which there is no grain."""
+    joined = found[:1]
+    there = 0  # the first grain behind the last one of them
+    for first, last in found[1:]:
+        start, end = joined[-1]
+        if there <= end:
+            there = next((seq for seq, _ in reader.page(end, 1)), _BEYOND)
+        if there >= first:
+            joined[-1] = start, max(last, end)
+        else:
+            joined.append((first, last))
+    return joined
 
 
 def count_removed(writer: Writer, grains: int) -> None:

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from omsgrain.search.nearest import Nearest
     from omsgrain.search.text import TextIndex
     from omsgrain.search.user_texts import UserTexts
-    from omsgrain.store.history_limits import HistoryLimiter, HistoryLimits
+    from omsgrain.store.history_limiter import HistoryLimiter
+    from omsgrain.store.history_limits import HistoryLimits
     from omsgrain.store.trust import Required
 
 TextFeed = Literal["idle", "ingest"]
@@ -180,7 +181,7 @@ class Context:
             self._bound_history(self.settings.limits)
 
     def _bound_history(self, limits: HistoryLimits) -> None:
-        from omsgrain.store.history_limits import HistoryLimiter
+        from omsgrain.store.history_limiter import HistoryLimiter
 
         self.history = HistoryLimiter(limits)
         thread = self._history_thread = IdleThread(

@@ -11,7 +11,7 @@ from omsgrain.storage.audit.log import HEAD_RECORD, HEAD_VALUE, NUMBER, read_ent
 from omsgrain.storage.base import Reader
 from omsgrain.storage.records import removed_count
 from omsgrain.storage.tables import AUDIT, META
-from omsgrain.store.history_limits import AgePosition, next_page
+from omsgrain.store.history_limiter import AgePosition, next_page
 
 if TYPE_CHECKING:
     from omsgrain.store.context import Context

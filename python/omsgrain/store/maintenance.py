@@ -20,7 +20,7 @@ from omsgrain.storage.base import (
     RebuildReport,
     Writer,
 )
-from omsgrain.store import history_limits
+from omsgrain.store import history_limiter
 from omsgrain.store.context import Context, StorePart
 from omsgrain.store.history_limits import HistoryLimits, HistoryReport, must_have_file
 from omsgrain.store.history_state import HistoryState, history_state
@@ -125,7 +125,7 @@ class Maintenance(StorePart):
         if limits is None:
             raise SchemaError("nothing bounds the history", expected="keep or max_bytes")
         must_have_file(limits, self._context.inner.sidecar.folder is not None)
-        return history_limits.retain(self._context, limits, dry_run)
+        return history_limiter.retain(self._context, limits, dry_run)
 
     def history_state(self) -> HistoryState:
         """Return how far the store goes back, how much left it, and what bounds it.

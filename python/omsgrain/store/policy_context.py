@@ -80,6 +80,32 @@ def leave(writer: Writer, seqs: Iterable[int]) -> None:
             writer.set_row(GUARDS, _name(writer, seq) + SEQUENCE.pack(seq), None)
 
 
+def forget_lineages(writer: Writer, upto: int) -> int:
+    """Drop the names of the lineages of grains up to a number that are gone.
+
+    A row stays while others lead through it. All rows are read, so call this seldom.
+
+    Returns:
+        The number of rows that are left.
+    """
+    names = set[bytes]()
+    rows = there = 0
+    for _, name in writer.rows(LINEAGES):
+        names.add(name)
+        rows += 1
+    dropped: list[bytes] = []
+    for key, _ in writer.rows(LINEAGES):
+        (seq,) = SEQUENCE.unpack(key)
+        if seq > upto:
+            break
+        if there < seq:  # the first grain from this number on
+            there = next((number for number, _ in writer.page(seq - 1, 1)), upto + 1)
+        if there > seq and key not in names:
+            dropped.append(key)
+    writer.unset_rows(LINEAGES, dropped)
+    return rows - len(dropped)
+
+
 def _name(reader: Reader, seq: int) -> bytes:
     """Return the name of a grain's lineage, in few steps."""
     name = SEQUENCE.pack(seq)

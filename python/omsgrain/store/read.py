@@ -66,7 +66,8 @@ class Change:
             of a retention removed grains). Later versions may add kinds.
         address: the grain; after an erasure a mark in its place; empty for ``remove``.
         removed: for ``remove``, the ranges of the ``put`` changes whose grains are gone: the
-            first and the last ``seq`` of each.
+            first and the last ``seq`` of each. Those of a bounded history may cover other
+            changes too, and repeat what an earlier ``remove`` said.
     """
 
     seq: int

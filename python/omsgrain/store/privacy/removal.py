@@ -179,7 +179,7 @@ def remove_named(
             writer.event(DELETED, seq, marks.get(names.stored, names.stored))
         else:
             together.append(seq)
-    records.add_removal(writer, together)
+    records.add_removal(writer, together, join=not tombstone)
     erasure_queue.drop(writer, found.keys())
     mentions.catch_up(writer)  # or the next erasure has to process these events
     return [names.stored for names in found.values()]
