@@ -45,6 +45,7 @@ from omsgrain.bridge.broker import (
 )
 from omsgrain.bridge.metrics import metrics_served, metrics_text
 from omsgrain.errors import OmsError, StoreError
+from omsgrain.server import systemd
 from omsgrain.server.log import Log
 from omsgrain.store import GrainStore
 from omsgrain.store.read import Change
@@ -308,6 +309,7 @@ def run(
     before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
 
     def end(number: int, frame: object) -> None:
+        systemd.notify(systemd.STOPPING)
         stop.set()
         signal.signal(number, before[signal.Signals(number)])  # a second signal kills it
 
@@ -336,6 +338,7 @@ def run(
                 port = running.enter_context(metrics_served(plan.metrics, text))
                 log.write("metrics", port=port)
             tick = _reports(counts, plan, report)
+            systemd.notify(systemd.READY)
             if plan.reads:
 
                 def after() -> None:

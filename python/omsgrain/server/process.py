@@ -12,7 +12,6 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Final
@@ -22,6 +21,7 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
+from omsgrain.server import systemd
 from omsgrain.server.app import HEAD, application
 from omsgrain.server.errors import HttpRefusal, answer
 from omsgrain.server.log import Log
@@ -74,9 +74,14 @@ def run(
     """Serve until SIGTERM or SIGINT, then close the store."""
     with bound_socket(listening) as bound:
         url = listening.url(bound.getsockname()[1])
-        tell: Callable[[], None] | None = partial(ready, url)
+
+        def listens() -> None:
+            ready(url)
+            systemd.notify(systemd.READY)
+
+        tell: Callable[[], None] | None = listens
         if workers > 1:
-            forks = Workers(partial(ready, url), log)
+            forks = Workers(listens, log)
             tell = forks.keep(workers)
             if options.counts is not None:
                 options.counts.worker = forks.row
@@ -148,6 +153,7 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop; running requests have the grace, a second SIGINT ends them."""
+        systemd.notify(systemd.STOPPING)
         super().handle_exit(sig, frame)
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop, self._loop)
@@ -303,6 +309,7 @@ class Workers:
         worker = os.fork()
         if not worker:
             self._workers, self.row = {}, row
+            systemd.forget()
             os.close(reading)
             for handled in _SIGNALS:  # a signal ends it before it listens
                 signal.signal(handled, signal.SIG_DFL)
@@ -332,6 +339,7 @@ class Workers:
 
     def _stop(self, number: int = signal.SIGTERM, frame: FrameType | None = None) -> None:
         """End all workers; running requests have the grace."""
+        systemd.notify(systemd.STOPPING)
         self._ending = True
         for worker in list(self._workers):
             with suppress(ProcessLookupError):
