@@ -6,6 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from mcap.writer import Writer
 
 import omsgrain as og
 from omsgrain import errors
@@ -72,10 +73,35 @@ def test_rejects(shell: Shell, tmp_path: Path) -> None:
     code, error = shell.error("ingest", target, bag)
     assert (code, error["code"]) == (errors.FormatError.exit_code, "ERR_FORMAT")
     assert error["offset"] > 0
+    assert shell("ingest", target, bag) == code
+    assert b"--errors collect" in shell.err and b"Run it again" not in shell.err
     code, got = shell.refused("ingest", target, bag, "--errors", "collect")
     assert (code, got["rejected"]) == (errors.FormatError.exit_code, 1) and got["stored"] > 0
     assert count(target) == got["stored"]
     assert Path(got["reject_files"][0]).read_text().count("ERR_FORMAT") == 1
+
+
+@pytest.mark.parametrize("name", ["a.mcap", "a.db3"])
+@pytest.mark.parametrize("data", [b"", b"\x89MC", b"no recording\n"])
+def test_a_recorder_that_was_killed_early(
+    shell: Shell, tmp_path: Path, name: str, data: bytes
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    code, error = shell.error("ingest", tmp_path / "m.omsg", tmp_path / name)
+    assert (code, error["code"]) == (errors.FormatError.exit_code, "ERR_FORMAT")
+    assert b"JSON" not in shell.err
+
+
+def test_warnings_name_the_message(shell: Shell, tmp_path: Path) -> None:
+    with (tmp_path / "old.mcap").open("wb") as file:  # its clock was at 1970
+        writer = Writer(file)
+        writer.start("", "")
+        channel = writer.register_channel("/power", "json", 0)
+        writer.add_message(channel, 1_000_000_000, b'{"volts": 24}', 1_000_000_000, sequence=7)
+        writer.finish()  # type: ignore[no-untyped-call]  # of mcap
+    got = shell.json("ingest", tmp_path / "m.omsg", tmp_path / "old.mcap")
+    (warning,) = got["first_warnings"]
+    assert ": /power, message 7: created_at:" in warning
 
 
 @pytest.mark.parametrize(

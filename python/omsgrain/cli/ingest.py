@@ -25,7 +25,7 @@ from omsgrain.cli.command import (
 )
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import open_store, plain_option, trust_options
-from omsgrain.errors import NoTypeError
+from omsgrain.errors import FormatError, NoTypeError
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:
@@ -67,7 +67,10 @@ class IngestTally:
     def add(self, name: str, step: IngestStep) -> list[str]:
         """Count one step of an input; return the lines to print."""
         room = output.SHOWN - len(self.first_warnings)
-        new = [f"{name}, line {line}: {text}" for line, text in step.warnings[:room]]
+        new = [
+            f"{name}, line {line}: {text}" if line else f"{name}: {text}"
+            for line, text in step.warnings[:room]
+        ]
         self.first_warnings += new
         lines = [f"Warning: {text}" for text in new]
         lines += [
@@ -348,7 +351,8 @@ def _bags(inputs: tuple[str, ...], given: dict[str, Any]) -> BagSelection | None
     if found:
         raise click.UsageError("recordings and other files do not go together")
     if folder := next((name for name in inputs if name != "-" and Path(name).is_dir()), None):
-        raise click.UsageError(f"{output.safe(folder)!r} is a directory, and no recording")
+        text = "is a directory without metadata.yaml; of a recording without it, name the files"
+        raise click.UsageError(f"{output.safe(folder)!r} {text}")
     refuse_given("files that are no recordings", *bag.NAMES)
     return None
 
@@ -359,13 +363,14 @@ def _print_stop(tally: IngestTally, error: BaseException, errors: str) -> None:
         return
     name = "stdin" if tally.name == "-" else output.safe(tally.name)
     text = f"Stopped in {name}: {tally.stored} stored."
-    if tally.stored:
-        text += " Run it again to resume: stored grains count as duplicates."
     line = getattr(error, "line", None)
+    is_bad_bag = tally.bags is not None and isinstance(error, FormatError)
+    if tally.stored and not is_bad_bag:
+        text += " Run it again to resume: stored grains count as duplicates."
     is_header = line == 1 and _is_table(tally.name)
     if isinstance(error, NoTypeError):
         text += _FOREIGN
-    elif errors == "raise" and line is not None and not is_header:
+    elif errors == "raise" and (is_bad_bag or (line is not None and not is_header)):
         text += " With --errors collect it stores all but the bad ones."
     click.echo(text, err=True)
 

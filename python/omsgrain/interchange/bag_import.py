@@ -248,7 +248,9 @@ class _Observations:
         for item in batch.errors:
             self.place_item(item.index, item.error)
             rejected.append(item.error)
-        warnings = [(w.index + 1, w.message) for w in batch.warnings]
+        warnings = [
+            (0, f"{_place_of(*self.origins[w.index])}: {w.message}") for w in batch.warnings
+        ]
         step = IngestStep(consumed, rejected=rejected, warnings=warnings)
         step = store_batch(store, batch, step, self, self.how)
         self.fields, self.origins, self.rejected, self.size = [], [], [], 0
@@ -271,11 +273,14 @@ def _mapped(fields: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
     return {**fields, **mapped, "context": {**mapped.get("context", {}), **context}}
 
 
+def _place_of(observed: ObservedChannel, message: BagMessage) -> str:
+    return f"{observed.channel.topic}, message {message.sequence}"
+
+
 def _located(error: OmsError, observed: ObservedChannel, message: BagMessage) -> OmsError:
     """Say in an error which message it is about, and where that is in the file."""
     inside = "" if error.offset is None else f", byte {error.offset} of the message"
-    topic = observed.channel.topic
-    error.message = f"{topic}, message {message.sequence}: {error.message}{inside}"
+    error.message = f"{_place_of(observed, message)}: {error.message}{inside}"
     error.offset = message.offset
     return error
 

@@ -46,7 +46,7 @@ class IngestStep:
     duplicates: int = 0  # grains that were stored before
     # one error for each refused grain, with its line in JSON lines
     rejected: list[OmsError] = field(default_factory=list)
-    # line and text of probable mistakes
+    # line, 0 for a message of a recording, and text of probable mistakes
     warnings: list[tuple[int, str]] = field(default_factory=list)
 
 

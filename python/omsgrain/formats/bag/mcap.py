@@ -31,6 +31,7 @@ BagEntry: TypeAlias = BagChannel | BagMessage | BagAttachment | BagMetadata
 
 MAGIC: Final = b"\x89MCAP0\r\n"
 """The first and the last bytes of a file."""
+SUFFIX: Final = ".mcap"
 _HEAD: Final = struct.Struct("<BQ")  # opcode, length
 _MESSAGE: Final = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CODECS: Final = {"zstd": 1, "lz4": 2}  # as the core numbers them
@@ -41,10 +42,10 @@ _STATISTICS: Final = 1 << 20  # bytes; of all 65,536 channels it has fewer
 
 
 def is_mcap(path: str | os.PathLike[str]) -> bool:
-    """Whether a file begins as an MCAP file."""
+    """Whether a file is an MCAP file, by its first bytes or its name."""
     try:
         with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
+            return file.read(len(MAGIC)) == MAGIC or os.fspath(path).endswith(SUFFIX)
     except (FileNotFoundError, IsADirectoryError):
         return False
 

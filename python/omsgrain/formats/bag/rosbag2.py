@@ -22,7 +22,7 @@ from omsgrain.formats.bag.base import (
     BagMessage,
     library,
 )
-from omsgrain.formats.bag.mcap import is_mcap
+from omsgrain.formats.bag.mcap import SUFFIX, is_mcap
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 METADATA: Final = "metadata.yaml"
 ZSTD: Final = b"\x28\xb5\x2f\xfd"
 """The first bytes of a compressed message; those of a message in CDR begin with 0."""
-_SQLITE: Final = b"SQLite format 3\0"
-_SUFFIXES: Final = (".db3", ".mcap")
+_DATABASE: Final = ".db3"
+_SUFFIXES: Final = (_DATABASE, SUFFIX)
 _PACKED: Final = tuple(f"{suffix}.zstd" for suffix in _SUFFIXES)
 _LAST: Final = re.compile(r"(\d+)$")
 _COLUMNS: Final = {
@@ -48,18 +48,14 @@ Kind = TypeVar("Kind")
 
 
 def is_bag(path: str | os.PathLike[str]) -> bool:
-    """Whether a path is a recording: an MCAP file, a file of rosbag2, or its directory."""
+    """Whether a path is a recording: an MCAP file, a file of rosbag2, or its directory.
+
+    A name says so too: the file of a recorder that was killed may be empty.
+    """
     path = Path(path)
     if path.is_dir():
         return (path / METADATA).is_file()
-    return is_mcap(path) or _is_database(path)
-
-
-def _is_database(path: Path) -> bool:
-    if path.suffix != ".db3" or not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(len(_SQLITE)) == _SQLITE
+    return is_mcap(path) or (path.suffix == _DATABASE and path.is_file())
 
 
 def files_of(path: Path) -> list[Path]:
