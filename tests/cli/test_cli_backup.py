@@ -46,6 +46,17 @@ def test_back_up_list_restore_prune(shell: Shell, store: Path, tmp_path: Path) -
     assert shell("backups", place, "--prune", "--keep-last", 1) == exit_code("ERR_STORE")
 
 
+def test_what_a_place_has_is_told(shell: Shell, store: Path, tmp_path: Path) -> None:
+    place = tmp_path / "backups"
+    place.mkdir()
+    assert (shell("backups", place), shell.err) == (0, b"0 backups\n")
+    first = shell.json("backup", store, "--to", place)
+    assert (shell("backups", place), shell.err) == (0, b"1 backup\n")
+    code, error = shell.error("restore", place, tmp_path / "new.omsg", "--at", "2020-01-01")
+    assert code == exit_code("ERR_NOT_FOUND")
+    assert first["created_at"] in error["found"]
+
+
 def test_what_is_refused(shell: Shell, store: Path, tmp_path: Path) -> None:
     place = tmp_path / "backups"
     words: tuple[object, ...]

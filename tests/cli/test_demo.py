@@ -17,6 +17,7 @@ from omsgrain.cli.demo import observations
 from omsgrain.cli.demo_story import Story
 from omsgrain.errors import FormatError
 from support.paths import ROOT
+from support.shell import USAGE
 
 EXAMPLES = ROOT / "examples"
 WEATHER = EXAMPLES / "seattle-weather.csv"
@@ -33,7 +34,16 @@ def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with og.open(target, readonly=True) as store:
         assert len(store) == 3 * 1461 + 22 + 2  # the robot thought again; a rule
     assert run(["demo", str(target), "--data", str(EXAMPLES)]) == 2
-    assert run(["demo", "--data", str(tmp_path)]) == 1
+
+
+def test_without_a_clone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["demo"], ["demo", "--data", str(tmp_path)]):
+        assert run(words) == USAGE
+        assert "clone" in capfd.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("held", [True, False])

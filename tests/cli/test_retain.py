@@ -35,6 +35,15 @@ def test_a_dry_run_changes_nothing(shell: Shell, store: Path) -> None:
         assert len(made) == 21
 
 
+def test_stats_say_the_age_as_it_is_given(shell: Shell, store: Path) -> None:
+    assert shell("retain", store, "--keep", "36h") == 0
+    assert shell("stats", store) == 0
+    assert (
+        dict(line.rsplit(maxsplit=1) for line in shell.out.decode().splitlines())["keep"]
+        == "1d12h"
+    )
+
+
 def test_grains_that_match_the_filters_stay(shell: Shell, store: Path) -> None:
     arguments = (
         "retain",

@@ -144,3 +144,10 @@ def test_commands_take_ages(shell: Shell, tmp_path: Path) -> None:
     assert len(shell.json(*rest)["results"]) == 1
     assert shell("query", path, "--after", "1768471200") == USAGE
     assert b"--after" in shell.err and b"@1768471200" in shell.err
+
+
+@pytest.mark.parametrize("text", ["7d", "1d12h", "90s", "100ms", "14d1h1m1s1ms", "0s"])
+def test_an_age_is_spelled_as_it_is_read(text: str) -> None:
+    ms = times.age(text)
+    assert ms is not None and times.age(spelled := times.spell_age(ms)) == ms
+    assert spelled == {"90s": "1m30s"}.get(text, text)

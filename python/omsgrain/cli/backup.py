@@ -140,6 +140,7 @@ def backups(
     for one in found:
         when, grains = time_text(one.created_at), output.plural(one.grains, "grain")
         click.echo(f"{when}  {one.id[:16]}  {grains}, {one.bytes} bytes")
+    click.echo(output.plural(len(found), "backup"), err=True)
     return 0
 
 

@@ -15,8 +15,8 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import demo_story, output
-from omsgrain.cli.command import DIRECTORY, Manual, NewPath, argument
-from omsgrain.cli.demo_story import Story, since
+from omsgrain.cli.command import Manual, NewPath, argument
+from omsgrain.cli.demo_story import BUNDLE, Story, since
 from omsgrain.cli.show import dump, print_explanation
 from omsgrain.errors import FormatError
 from omsgrain.inspect.explain import explain
@@ -57,7 +57,10 @@ In a clone; keep the store, to look at it:
     help="Where to keep the store; it must not exist. By default the store is temporary.",
 )
 @click.option(
-    "--data", type=DIRECTORY, default="examples", help=f"The directory of {WEATHER} and {MISSION}."
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="examples",
+    help="The directory examples of a clone. A wheel does not have it.",
 )
 @output.json_option
 def demo(directory: Path | None, data: Path, as_json: bool) -> int:
@@ -67,6 +70,9 @@ def demo(directory: Path | None, data: Path, as_json: bool) -> int:
     """
     if directory is not None and directory.exists():
         raise click.UsageError(f"{str(directory)!r} exists; name a new directory")
+    if missing := [name for name in (WEATHER, MISSION, BUNDLE) if not (data / name).is_file()]:
+        text = "a wheel does not have it; name the directory examples of a clone with --data"
+        raise click.UsageError(f"there is no {missing[0]} in {str(data)!r}: {text}")
     story = Story(quiet=as_json)
     with tempfile.TemporaryDirectory(prefix="omsgrain-demo-") as temporary:
         _run_chapters(story, directory or Path(temporary) / "memory.omsg", data, Path(temporary))

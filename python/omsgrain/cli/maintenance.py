@@ -19,6 +19,7 @@ from omsgrain.cli.open import (
 )
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.json_values import time_text
+from omsgrain.query.times import spell_age
 from omsgrain.storage.location import Where, location_of
 
 INIT = """
@@ -134,6 +135,8 @@ def stats(store: Where, prometheus: bool, as_json: bool) -> None:
     if as_json:
         output.emit(values)
         return
+    if values["keep"] is not None:
+        values["keep"] = spell_age(values["keep"])
     values = {name: value for name, value in values.items() if value is not None}
     width = max(map(len, values))
     for name, value in values.items():

@@ -61,6 +61,15 @@ def age(value: object) -> int | None:
     return None if found is None else found // 1_000_000
 
 
+def spell_age(ms: int) -> str:
+    """Return an age as text that ``age`` reads, such as 7d or 1d12h."""
+    left, text = ms * 1_000_000, ""
+    for unit, size in list(_UNITS.items())[1:]:  # without weeks
+        count, left = divmod(left, size)
+        text += f"{count}{unit}" if count else ""
+    return text or "0s"
+
+
 def duration(value: object, *, field: str) -> int:
     """Return a length of time in ms.
 

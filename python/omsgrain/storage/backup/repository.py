@@ -33,6 +33,7 @@ from omsgrain.errors import (
     UnsupportedError,
     number_found,
 )
+from omsgrain.json_values import time_text
 from omsgrain.query import times
 from omsgrain.storage.backup.manifest import (
     LATEST,
@@ -156,15 +157,16 @@ class BackupRepository:
             NotFoundError: there is no such backup.
             IntegrityError: its manifest is damaged.
         """
-        found = self._manifests()
+        there = found = self._manifests()
         if isinstance(at, str) and _is_id(at):
             found = [named for named in found if named[1].startswith(at)]
         elif at is not None:
             latest = times.millis(at, field="/at", now=times.now())
             found = [named for named in found if named[0] <= latest]
         if not found:
-            which = "no backup" if at is None else "no backup of that time or id"
-            raise NotFoundError(f"there is {which} in {self.name!r}")
+            which = "no backup of that time or id" if there else "no backup"
+            oldest = f"the oldest is of {time_text(there[0][0])}" if there else None
+            raise NotFoundError(f"there is {which} in {self.name!r}", found=oldest)
         return self._read(*found[-1])
 
     def add(self, reader: Reader, now: int) -> BackupReport:
