@@ -134,7 +134,9 @@ def mcp(
         raise click.UsageError("--name and --print go with --install")
     if user is None and store is None:
         user = DEFAULT_USER
-    if user is None or not user.strip():
+    if user is None:
+        raise click.UsageError("STORE needs --user ID, the user whose memory is served")
+    if not user.strip():
         raise click.UsageError("--user: expected a name")
     if create and readonly:
         raise click.UsageError("--create and --readonly exclude each other")
