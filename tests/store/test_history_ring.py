@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import omsgrain as og
+from omsgrain.errors import DiskFullError
 from omsgrain.storage.lmdb.memtable import IdleThread
 from omsgrain.store import history_limiter
 
@@ -81,6 +82,24 @@ def test_a_writer_bounds_the_history_where_no_thread_runs(
                 [reading(1_000 * part + n, content=f"{part} {n} " * 150) for n in range(500)]
             )
         assert store.stats().file_bytes <= 20 << 20 and len(store) < 11_000
+
+
+def test_a_put_that_is_stored_returns_though_nothing_can_leave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IdleThread, "wake", lambda self: None)
+
+    def refuse(*_: Any) -> None:
+        refused.append(1)
+        raise DiskFullError("could not write to the store")
+
+    refused: list[int] = []
+    monkeypatch.setattr(history_limiter.HistoryLimiter, "_step", refuse)
+    with og.open(tmp_path / "m.omsg", durability="relaxed", max_bytes="16MiB") as store:
+        done = store.put_many([reading(n, content=f"{n} " * 150) for n in range(500)])
+        assert refused and done.stored == len(store) == 500
+        with pytest.raises(DiskFullError):
+            store.maintenance.retain(max_bytes="16MiB")
 
 
 def test_it_works_without_writes_too() -> None:

@@ -19,12 +19,14 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice, takewhile
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omsgrain import _core
+from omsgrain.errors import StoreError
 from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, conditions
 from omsgrain.query.walk import holds
@@ -100,7 +102,8 @@ class HistoryLimiter:
         if self._limits.max_bytes is not None:
             self._stored += size
             if self._has_much():
-                self.run(context)
+                with suppress(StoreError):  # the put is done; one without room reports a full disk
+                    self.run(context)
 
     def _has_much(self) -> bool:
         return self._stored >= (self._limits.max_bytes or 0) // _SHARE
