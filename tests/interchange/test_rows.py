@@ -6,9 +6,13 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Thread
 from typing import Any, BinaryIO, Literal, cast
 
 import pyarrow as pa
@@ -306,3 +310,24 @@ def test_parquet_with_two_columns_of_one_name_is_refused(tmp_path: Path) -> None
     with (tmp_path / "x.parquet").open("rb") as stream, pytest.raises(OmsError) as caught:
         list(row_chunks(stream, "parquet", None))
     assert caught.value.code == "ERR_SCHEMA"
+
+
+def test_a_named_pipe_is_read_once(tmp_path: Path) -> None:
+    os.mkfifo(pipe := tmp_path / "pipe")
+    rows = "".join(f"2026-01-15T10:00:{n:02}Z,a,{n}\n" for n in range(30))
+    writer = Thread(target=pipe.write_text, args=(f"time,sensor,v\n{rows}",), daemon=True)
+    writer.start()
+    given = ("--as", "event", "--map", "created_at=time", "--map", "content=v", "--format", "csv")
+    words = [
+        sys.executable,
+        "-m",
+        "omsgrain",
+        "ingest",
+        str(tmp_path / "s.omsg"),
+        str(pipe),
+        *given,
+    ]
+    done = subprocess.run(words, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    with og.open(tmp_path / "s.omsg") as store:
+        assert len(store) == 30

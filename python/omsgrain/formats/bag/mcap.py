@@ -42,12 +42,11 @@ _STATISTICS: Final = 1 << 20  # bytes; of all 65,536 channels it has fewer
 
 
 def is_mcap(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is an MCAP file, by its first bytes or its name."""
-    try:
-        with open(path, "rb") as file:
-            return file.read(len(MAGIC)) == MAGIC or os.fspath(path).endswith(SUFFIX)
-    except (FileNotFoundError, IsADirectoryError):
+    """Whether a file is an MCAP file, by its first bytes or its name; a pipe is none."""
+    if not os.path.isfile(path):
         return False
+    with open(path, "rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or os.fspath(path).endswith(SUFFIX)
 
 
 class McapReader:
