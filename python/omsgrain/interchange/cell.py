@@ -7,13 +7,15 @@ import json
 import math
 import re
 from collections.abc import Callable
-from datetime import date, datetime, timezone
+from contextlib import suppress
+from datetime import date, datetime, time, timezone
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, SchemaError
+from omsgrain.errors import OmsError, RangeError, SchemaError
 
 UNITS: Final = {"s": 1_000, "ms": 1, "us": 1e-3, "ns": 1e-6}
 """Units of times since 1970, in milliseconds."""
@@ -29,6 +31,7 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WITH_COMMA: Final = re.compile(
     "-?(?:0|[1-9][0-9]{0,2}(?:[. \u00a0\u202f][0-9]{3})+|[1-9][0-9]*)(?:,([0-9]+))?"
 )
+_FINE: Final = re.compile(r":[0-9]{2}\.[0-9]{3}[0-9]*[1-9]")
 _BOOLS: Final = {"true": True, "false": False, "1": True, "0": False}
 _OF_KIND: Final = {
     "string": "text",
@@ -46,6 +49,41 @@ _OF_KIND: Final = {
 def type_of(kind: str) -> str | None:
     """Return the type of the cells of a kind of field; None if any will do."""
     return _OF_KIND.get(kind)
+
+
+def has_float(value: Any) -> bool:
+    """Whether a float has all digits of a number; of text, all digits of an integer."""
+    if isinstance(value, str):
+        return not value.lstrip("-").isdigit() or _is_same(float(value), Decimal(value))
+    return isinstance(value, float) or _is_same(float(value), value)
+
+
+def is_int64(value: Any) -> bool:
+    """Whether a number is an integer of 64 bits."""
+    number = Decimal(str(value))
+    return _is_whole(number) and -(1 << 63) <= number < 1 << 63
+
+
+def is_time(value: Any, unit: str | None) -> bool:
+    """Whether a cell is a time of a unit."""
+    try:
+        _time(value, unit)
+    except OmsError:
+        return False
+    return True
+
+
+def is_fine_time(value: Any, unit: str | None) -> bool:
+    """Whether a time has digits after its milliseconds, which a grain's time has not."""
+    if isinstance(value, datetime):
+        return value.microsecond % 1_000 != 0
+    if is_number(value):
+        return unit in UNITS and not _is_whole(Decimal(str(value)) * Decimal(str(UNITS[unit])))
+    return isinstance(value, str) and _FINE.search(value) is not None
+
+
+def _is_whole(number: Decimal) -> bool:
+    return number == number.to_integral_value()
 
 
 def is_number(value: Any) -> bool:
@@ -74,11 +112,19 @@ def kept(value: Any) -> Any:
     """Return a value without a rule as a grain can have it."""
     if isinstance(value, dict):
         return {key: kept(inner) for key, inner in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [kept(inner) for inner in value]
-    if isinstance(value, datetime | date):
+    if isinstance(value, date | time):
         return value.isoformat()
-    return float(value) if isinstance(value, Decimal) else value
+    if isinstance(value, Decimal):
+        number = float(value)
+        return number if _is_same(number, value) else str(value)
+    return str(value) if isinstance(value, UUID) else value
+
+
+def _is_same(number: float, value: int | Decimal) -> bool:
+    """Whether a float has all digits of a number."""
+    return number == value or Decimal(repr(number)) == value
 
 
 def _any(value: Any) -> Any:
@@ -96,9 +142,9 @@ def _list(value: Any) -> Any:
 def _text(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if type(value) is date:
+    if isinstance(value, date | time):
         return value.isoformat()
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | UUID):
         raise _wrong("a text", value)
     return str(value)
 
@@ -116,13 +162,26 @@ def _number(value: Any) -> int | float:
         value = float(text)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise _wrong("a number", value)
-    if not math.isfinite(value):
+    if not isinstance(value, int) and not math.isfinite(value):
         raise RangeError("the number is not finite", expected="a finite number")
-    return float(value) if isinstance(value, Decimal) else value
+    return _exact(value) if isinstance(value, Decimal) else value
 
 
 def _float(value: Any) -> float:
-    return float(_number(value))
+    number = _number(value)
+    return number if isinstance(number, float) else _exact(number)
+
+
+def _exact(value: int | Decimal) -> float:
+    """Return a number as a float; one that would lose digits is refused."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not _is_same(number, value):
+        expected = "at most 15 digits; type int keeps 64 bits, and text all"
+        raise RangeError("the number has too many digits", expected=expected)
+    return number
 
 
 def _decimal_comma(value: Any) -> float:
@@ -131,11 +190,13 @@ def _decimal_comma(value: Any) -> float:
         if decimals(value) is None:
             raise _wrong("a number with a decimal comma, such as 1.234,5", value)
         whole, _, fraction = value.strip().partition(",")
-        value = f"{re.sub('[^-0-9]', '', whole)}.{fraction or 0}"
+        value = re.sub("[^-0-9]", "", whole) + (f".{fraction}" if fraction else "")
     return _float(value)
 
 
 def _int(value: Any) -> int:
+    if isinstance(value, Decimal) and value.is_finite() and _is_whole(value):
+        return int(value)
     number = _number(value)
     if isinstance(number, float) and not number.is_integer():
         raise _wrong("an integer", value)
@@ -158,11 +219,9 @@ def _json(value: Any) -> Any:
             return json.loads(value)
         except (ValueError, RecursionError):
             raise _wrong("JSON", value) from None
-    if type(value) is date:
-        return value.isoformat()
     if isinstance(value, datetime | Decimal | bytes):
         raise _wrong("a value of JSON; name its type", value)
-    return value
+    return kept(value)
 
 
 def _time(value: Any, unit: str | None) -> int:
@@ -175,16 +234,23 @@ def _time(value: Any, unit: str | None) -> int:
         return _core.millis(value)
     if isinstance(value, str) and not _NUMBER.fullmatch(value.strip()):
         text = value.strip()
-        if unit == UTC:
-            try:
-                return _core.millis(datetime.fromisoformat(text).replace(tzinfo=timezone.utc))
-            except ValueError:
-                raise _wrong("a time such as 2026-01-15 10:00:00", value) from None
-        return _core.millis(text)
+        return _utc(text) if unit == UTC else _core.millis(text)
     number = _number(value)
     if unit not in UNITS:
         raise SchemaError("a time without a unit", expected="unit s, ms, us or ns")
     return round(number * UNITS[unit])
+
+
+def _utc(text: str) -> int:
+    """Return a time in milliseconds since 1970: without a zone, it is in UTC."""
+    for spelled in (f"{text}Z", text):
+        with suppress(OmsError):
+            return _core.millis(spelled)
+    try:
+        moment = datetime.fromisoformat(text)  # such as a date
+    except ValueError:
+        raise _wrong("a time such as 2026-01-15 10:00:00", text) from None
+    return _core.millis(moment.replace(tzinfo=moment.tzinfo or timezone.utc))
 
 
 _READERS: Final[dict[str, CellReader]] = {

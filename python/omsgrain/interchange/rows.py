@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, BinaryIO, Final, Literal
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import compressed, source_lines
 
 RowFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
@@ -190,10 +190,7 @@ def _table(
             break
         except csv.Error as error:
             # The reader starts again at the next line.
-            message = f"not a row of the table: {error}"
-            chunk.errors.append(
-                FormatError(message, line=line, found=_span(line, skipped + reader.line_num))
-            )
+            chunk.errors.append(_no_row(error, line, skipped + reader.line_num))
             continue
         if lines.are_spoilt(skipped + reader.line_num):
             chunk.errors.append(FormatError("the row is not UTF-8", line=line, expected=_UTF_8))
@@ -233,8 +230,13 @@ def _cells(places: Sequence[int]) -> Callable[[list[str]], Sequence[str]]:
     return lambda row: [row[at] for at in places]
 
 
-def _span(first: int, last: int) -> str | None:
-    return f"lines {first} to {last}, to a quote without end" if last > first else None
+def _no_row(error: csv.Error, first: int, last: int) -> FormatError:
+    """Return the error for lines that csv refused."""
+    found = f"lines {first} to {last}, to a quote without end" if last > first else None
+    if "field limit" in str(error):
+        expected = f"cells of at most {csv.field_size_limit():,} characters"
+        return FormatError("a cell is too long", line=first, expected=expected, found=found)
+    return FormatError(f"not a row of the table: {error}", line=first, found=found)
 
 
 def _names(header: Sequence[str]) -> list[str]:
@@ -270,6 +272,9 @@ def _parquet(stream: BinaryIO, columns: Sequence[str] | None, most: int) -> Iter
     pa = arrow()
     import pyarrow.parquet as pq
 
+    if not stream.seekable():
+        expected, found = "a file that is not in gzip", "a pipe, or gzip"
+        raise UnsupportedError("Parquet is read from its end", expected=expected, found=found)
     try:
         file = pq.ParquetFile(stream)
         header = file.schema_arrow.names
@@ -280,12 +285,63 @@ def _parquet(stream: BinaryIO, columns: Sequence[str] | None, most: int) -> Iter
         wanted = [name for _, name in _wanted(header, tops)]
         size, total, line = stream.seek(0, 2), file.metadata.num_rows or 1, 1
         for batch in file.iter_batches(batch_size=most, columns=wanted):
-            rows = batch.to_pylist()
+            rows = _plain(batch).to_pylist()
             lines = list(range(line, line + len(rows)))
             yield RowChunk(rows, lines, [], size * len(rows) // total)
             line += len(rows)
     except (pa.ArrowException, OSError) as error:
         raise FormatError(f"the Parquet file is damaged: {type(error).__name__}") from None
+
+
+def _plain(batch: Any) -> Any:
+    """Return a batch whose values Python has; nanoseconds are text, which keeps their digits."""
+    import pyarrow as pa
+
+    for plain in (_in_utc, _readable):
+        schema = pa.schema([one.with_type(_within(one.type, plain)) for one in batch.schema])
+        if not schema.equals(batch.schema):
+            batch = batch.cast(schema)
+    return batch
+
+
+def _within(kind: Any, change: Callable[[Any], Any]) -> Any:
+    """Change a type of Arrow, or the types inside it."""
+    import pyarrow as pa
+
+    def inner(one: Any) -> Any:
+        return one.with_type(_within(one.type, change))
+
+    if pa.types.is_dictionary(kind):
+        return _within(kind.value_type, change)
+    if pa.types.is_struct(kind):
+        return pa.struct([inner(one) for one in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(inner(kind.key_field), inner(kind.item_field))
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(inner(kind.value_field), kind.list_size)
+    if pa.types.is_list(kind):
+        return pa.list_(inner(kind.value_field))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(inner(kind.value_field))
+    return change(kind)
+
+
+def _in_utc(kind: Any) -> Any:
+    """Change the zone of nanoseconds to UTC, whose text is RFC 3339."""
+    import pyarrow as pa
+
+    if pa.types.is_timestamp(kind) and kind.unit == "ns" and kind.tz is not None:
+        return pa.timestamp("ns", "UTC")
+    return kind
+
+
+def _readable(kind: Any) -> Any:
+    """Change nanoseconds and times of day to text, and spans of time to counts of their unit."""
+    import pyarrow as pa
+
+    if pa.types.is_time(kind) or (pa.types.is_timestamp(kind) and kind.unit == "ns"):
+        return pa.string()
+    return pa.int64() if pa.types.is_duration(kind) else kind
 
 
 def _objects(stream: BinaryIO, format: str, name: str, most: int) -> Iterator[RowChunk]:

@@ -11,13 +11,23 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
 
 from omsgrain import registry
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.compressed import SUFFIX
-from omsgrain.interchange.cell import UNITS, UTC, decimals, is_number
+from omsgrain.interchange.cell import (
+    UNITS,
+    UTC,
+    decimals,
+    has_float,
+    is_fine_time,
+    is_int64,
+    is_number,
+    is_time,
+)
 from omsgrain.interchange.field_map import Mapping, SourceColumn
 from omsgrain.interchange.rows import RowChunk, RowFormat, format_of, row_chunks
 
@@ -66,7 +76,12 @@ class _Seen:
     @cached_property
     def is_number(self) -> bool:
         """Whether nearly all values are numbers: a few cells may be broken."""
-        return _nearly(sum(map(is_number, self.values)), len(self.values))
+        return _nearly(len(self.values) - self.not_numbers, len(self.values))
+
+    @property
+    def not_numbers(self) -> int:
+        """How many values are no numbers."""
+        return len(self.values) - sum(map(is_number, self.values))
 
     @cached_property
     def has_commas(self) -> bool:
@@ -76,16 +91,26 @@ class _Seen:
 
     @cached_property
     def number_type(self) -> str | None:
-        """The type of its numbers; None if it has none, or their commas may be of thousands."""
+        """The type of its numbers; None if it has none, or their commas may be of thousands.
+
+        Numbers with more digits than a float has are int, or text if they are no integers.
+        """
         if self.is_number:
-            return "number"
+            long = [one for one in self.values if is_number(one) and not has_float(one)]
+            if not long:
+                return "number"
+            return "int" if all(is_int64(one) for one in long) else None
         sure = self.has_commas and any(decimals(value) not in (0, _GROUP, None)
                                        for value in self.values)  # fmt: skip
         return "decimal_comma" if sure else None
 
     @cached_property
     def is_text(self) -> bool:
-        return self.number_type is None and all(isinstance(value, str) for value in self.values)
+        return (
+            not self.is_number
+            and self.number_type is None
+            and all(isinstance(value, str) for value in self.values)
+        )
 
     @cached_property
     def is_bool(self) -> bool:
@@ -100,7 +125,10 @@ class _Seen:
         """The type and the unit that a mapping names for its values."""
         if self.unit is not None and isinstance(self.values[0], datetime):
             return "time", self.unit or None
-        return ("bool" if self.is_bool else self.number_type), None
+        if self.is_bool:
+            return "bool", None
+        is_text = self.values and (self.is_text or self.is_number)
+        return self.number_type or ("text" if is_text else None), None
 
     def is_full(self, rows: int) -> bool:
         """Whether nearly all rows have a value."""
@@ -119,20 +147,31 @@ class _Seen:
     @property
     def unit(self) -> str | None:
         """The unit of its times; "" for times with a zone; None if it has no times."""
-        if not self.values:
-            return None
-        if self.is_number:
-            numbers = [float(value) for value in self.values if is_number(value)]
-            return next(
-                (
-                    unit
-                    for unit, ms in UNITS.items()
-                    if all(_FROM <= number * ms <= _TO for number in numbers)
-                ),
-                None,
-            )
-        kind, count = Counter(map(_time_kind, self.values)).most_common(1)[0]
-        return kind if _nearly(count, len(self.values)) else None
+        kind, count = self._times
+        nearly = _nearly(count, len(self.values))
+        return (
+            kind if nearly or (self.is_called(_TIMES) and 2 * count > len(self.values)) else None
+        )
+
+    @cached_property
+    def _times(self) -> tuple[str | None, int]:
+        """The unit of most times, and how many have it."""
+        kinds = Counter(map(_time_kind, self.values))
+        return max(
+            ((kind, count) for kind, count in kinds.items() if kind is not None),
+            key=itemgetter(1),
+            default=(None, 0),
+        )
+
+    @property
+    def not_times(self) -> int:
+        """How many values of a column of times have another form, or are no times."""
+        return len(self.values) - self._times[1]
+
+    @property
+    def has_fine_times(self) -> bool:
+        """Whether a time has more digits than the milliseconds of a grain's time."""
+        return any(is_fine_time(value, self.unit) for value in self.values)
 
     def is_called(self, names: tuple[str, ...]) -> bool:
         return _bare(self.name) in {_bare(name) for name in names}
@@ -185,7 +224,12 @@ def suggest(
         raise SchemaError(
             "there is no row to suggest a mapping from", expected="a row with columns"
         )
-    named = [one for one in seen.values() if one.values or not one.name.startswith("#")]
+    above = {name.rpartition(".")[0] for name in seen}  # objects, which some rows lack
+    named = [
+        one
+        for one in seen.values()
+        if one.values or not (one.name.startswith("#") or one.name in above)
+    ]
     columns = [one for one in named if not one.is_bytes]
     mapping = _mapping(columns, count, Path(name.removesuffix(SUFFIX)).stem or "rows")
     notes = list(_notes(named))
@@ -211,12 +255,21 @@ def _notes(columns: list[_Seen]) -> Iterator[str]:
     if any(is_number(one.name) for one in columns):
         yield "The first line looks like values. A table needs a line with its columns' names."
     for one in columns[:_NOTED]:
+        if one.is_called(_TIMES) and one.has_fine_times:
+            yield f"Column {one.name!r} is kept as text too: a grain's time has milliseconds."
         if one.is_bytes:
             yield f"Column {one.name!r} has bytes: no field is suggested for it."
         elif one.has_commas and one.number_type is None:
             yield f"Column {one.name!r} stays text: give it type decimal_comma if 1,234 is 1.234."
-        elif one.values and one.is_called(_TIMES) and one.unit is None:
-            yield f"Column {one.name!r} has no time that omsgrain can read, such as RFC 3339."
+        elif one.is_text and 0 < one.not_numbers < len(one.values) / 2:
+            few = f"{one.not_numbers} of {len(one.values)} values are no numbers"
+            yield f"Column {one.name!r} stays text: {few}."
+        elif one.is_called(_TIMES) and one.not_times:
+            few = f"{one.not_times} of {len(one.values)} values"
+            if one.unit is None:
+                yield f"Column {one.name!r} is no time: omsgrain cannot read {few}."
+            else:
+                yield f"Column {one.name!r}: {few} are no times, or of another form."
 
 
 def _flat(row: Dict[str, Any], above: str, depth: int = 0) -> Iterator[tuple[str, Any]]:
@@ -248,6 +301,8 @@ def _mapping(seen: list[_Seen], rows: int, stem: str) -> Mapping:
         texts = [one for one in left if one.is_text]
     if device is not None or not texts:
         left += [content] if content else []
+        if time is not None and time.has_fine_times:
+            columns[f"context.{_member(time)}"] = SourceColumn(time.name, "text")
         return _observation(columns, device, left, stem)
     if content is None:
         longest = max((one for one in left if one in texts), key=lambda one: one.length)
@@ -258,6 +313,8 @@ def _mapping(seen: list[_Seen], rows: int, stem: str) -> Mapping:
         known = _called(left, names)
         if known is not None:
             columns[name] = known.name
+    if time is not None and time.has_fine_times:
+        columns[f"x:{_member(time)}"] = SourceColumn(time.name, "text")
     return Mapping("event", columns, rest="x:" if left else None)
 
 
@@ -273,12 +330,17 @@ def _observation(
     constants["observer_type"] = named[0] if len(set(named)) == 1 else _SENSOR
     for one in left:
         place = "context" if one.number_type is None else "object"
-        member = f"{place}.{_WORD.sub('_', one.name).strip('_') or 'column'}"
+        member = f"{place}.{_member(one)}"
         while member in columns:
             member += "_"
         kind, unit = one.cells
         columns[member] = one.name if kind is None else SourceColumn(one.name, kind, unit)
     return Mapping("observation", columns, constants)
+
+
+def _member(column: _Seen) -> str:
+    """Return the name of the member for a column."""
+    return _WORD.sub("_", column.name).strip("_") or "column"
 
 
 def _nearly(count: int, all: int) -> bool:
@@ -304,12 +366,9 @@ def _bare(name: str) -> str:
 
 def _time_kind(value: Any) -> str | None:
     """Return the unit of one time: "" for one with a zone, "utc" without; None: no time."""
-    if isinstance(value, datetime):
-        return UTC if value.tzinfo is None else ""
-    if not isinstance(value, str) or len(value) < len("2026-01-15"):
+    if is_number(value):
+        ms = float(value)
+        return next((unit for unit, of in UNITS.items() if _FROM <= ms * of <= _TO), None)
+    if isinstance(value, str) and len(value) < len("2026-01-15"):
         return None
-    try:
-        moment = datetime.fromisoformat(value.strip().replace("Z", "+00:00"))
-    except ValueError:
-        return None
-    return UTC if moment.tzinfo is None else ""
+    return next((unit or "" for unit in (None, UTC) if is_time(value, unit)), None)

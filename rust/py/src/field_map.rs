@@ -8,6 +8,8 @@ use pyo3::types::{PyDict, PyFloat, PyInt, PyString};
 
 /// More digits may not fit in 64 bits.
 const DIGITS: usize = 18;
+/// Up to here a float has each whole number.
+const EXACT: u64 = 1 << 53;
 
 /// A column; the kind of its cells; whether it may be inside an object, where Python must look;
 /// milliseconds of its unit of time; the field, or the field and a member.
@@ -100,6 +102,7 @@ fn read<'py>(
         let is_whole = cell.cast_exact::<PyInt>().is_ok();
         return match kind {
             Kind::Number | Kind::Comma if finite => Some(cell.clone()),
+            Kind::Number | Kind::Comma if is_whole => exact(cell.extract().ok()?, py),
             Kind::Any if finite || is_whole => Some(cell.clone()),
             Kind::Time if is_whole => {
                 let ms = scaled(cell.extract::<i64>().ok()?, unit?)?;
@@ -109,14 +112,18 @@ fn read<'py>(
         };
     };
     if kind == Kind::Comma {
+        if number_with(text, b',') == Some(true) {
+            return exact(text.parse().ok()?, py);
+        }
         let value: f64 = text.replacen(',', ".", 1).parse().ok()?;
         return (!text.contains('.') && number_with(text, b',').is_some())
             .then(|| PyFloat::new(py, value).into_any());
     }
     match (kind, number_with(text, b'.')) {
         (Kind::Text, _) => Some(cell.clone()),
-        (Kind::Number, Some(digits)) => {
-            let value = if digits { text.parse::<i64>().ok()? as f64 } else { text.parse().ok()? };
+        (Kind::Number, Some(true)) => exact(text.parse().ok()?, py),
+        (Kind::Number, Some(false)) => {
+            let value: f64 = text.parse().ok()?;
             value.is_finite().then(|| PyFloat::new(py, value).into_any())
         }
         (Kind::Any, Some(true)) => Some(text.parse::<i64>().ok()?.into_pyobject(py).ok()?.into_any()),
@@ -136,6 +143,11 @@ fn read<'py>(
         (Kind::Time, None) if unit.is_none() => Some(parse_rfc3339(text)?.into_pyobject(py).ok()?.into_any()),
         _ => None,
     }
+}
+
+/// A whole number as a float that has all its digits.
+fn exact(number: i64, py: Python<'_>) -> Option<Bound<'_, PyAny>> {
+    (number.unsigned_abs() <= EXACT).then(|| PyFloat::new(py, number as f64).into_any())
 }
 
 /// Whether a text is a number of JSON with this decimal sign, and, if it is, whether it has digits
