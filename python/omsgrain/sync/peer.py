@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias, get_args
 
 from omsgrain.counts import counted
 
@@ -55,15 +55,7 @@ Right: TypeAlias = Literal[
 contested, retracted), holds, ends of holds, restrictions and their ends, erasures.
 """
 
-EVERYTHING: Final[tuple[Right, ...]] = (
-    "give",
-    "grains",
-    "states",
-    "holds",
-    "releases",
-    "restrictions",
-    "erasures",
-)
+EVERYTHING: Final[tuple[Right, ...]] = get_args(Right)
 
 HAS, LACKS, WAS_ERASED = 0, 1, 2
 """Values that ``missing`` returns: the store has the grain, lacks it, or erased it."""

@@ -15,12 +15,11 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from omsgrain.formats import times
 from omsgrain.formats.mif1 import document
-from omsgrain.formats.mif1.check import text
 from support.edited_documents import damaged
 from support.mif1_documents import DOCUMENTS, EXAMPLES, PUBLISHED, SEP
 from support.mif2_documents import spelled
 
-SCHEMA = json.loads(text())
+SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text("utf-8"))
 FORMATS = FormatChecker(formats=())
 
 

@@ -39,7 +39,7 @@ for form in schema.FORMATS:
         lambda value, good=schema.FORMATS[form]: not isinstance(value, str) or good(value)
     )
 REGISTRY: Registry[Any] = Registry().with_resources(
-    (schema.BASE + name, Resource.from_contents(schema.load(name))) for name in schema.NAMES
+    (schema.load(name)["$id"], Resource.from_contents(schema.load(name))) for name in schema.NAMES
 )
 
 
@@ -277,7 +277,7 @@ def test_the_schemas_are_schemas_and_refer_to_nothing_outside(name: str) -> None
 
 
 def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:
-    context = json.loads(schema.text(schema.CONTEXT))["@context"]
+    context = json.loads(schema.text("context.jsonld"))["@context"]
     assert context["@vocab"] == context["mif"]
     texts = "".join(schema.text(name) for name in schema.NAMES if name != "ontology.json")
     terms = {term for term in context if not term.startswith("@")} - {"mif", "prov", "xsd"}

@@ -13,7 +13,7 @@ import sys
 from array import array
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 from omsgrain.formats import times
 from omsgrain.formats.json_text import JsonLimits
@@ -56,7 +56,7 @@ FORMAT: Final = "aimem-bundle"
 LEGACY_FORMAT: Final = "memoryai-bundle"
 """Read, never written."""
 VERSION: Final = "1"
-SCOPES: Final[tuple[Scope, ...]] = ("FULL", "DNA_ONLY", "SINCE")
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 DNA: Final = ("preference", "decision", "identity", "pitfall", "procedure")
 """Memory that is never silently decayed, deleted or superseded. Spec: AIMEM §1.2, §5.1"""
 MEMORY_TYPES: Final = ("fact", *DNA, "episodic", "goal")

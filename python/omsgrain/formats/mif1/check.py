@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from importlib.resources import files
 from string import ascii_letters, digits, hexdigits
 from typing import Any, Final, Literal, TypeAlias
 
@@ -516,7 +515,3 @@ _COUNTED: Final = {
     "total_memories": "memories",
     "total_todos": "todos",
 }
-
-
-def text() -> str:
-    return files("omsgrain.formats.mif1").joinpath("schema.json").read_text("utf-8")

@@ -12,126 +12,92 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.json_text import kind_of as json_text_kind_of
 from omsgrain.formats.json_text import shown_key
-from omsgrain.formats.mif_ld.records import (
-    Shape,
-)
+from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
 
 
 class Code(NamedTuple):
     says: str  # what is wrong
     hint: str  # the usual remedy
-    # the schema keywords that find it; empty if another check finds it
-    keywords: tuple[str, ...] = ()
-    warning: bool = False  # whether it is only ever a warning
 
 
 CODES: Final[dict[str, Code]] = {
     # the document
-    "MIF-KIND": Code(
-        "the kind of document is unknown", "Add an @type, or name the kind."
-    ),
+    "MIF-KIND": Code("the kind of document is unknown", "Add an @type, or name the kind."),
     "MIF-SHAPE": Code(
         "members of shapes 0.1 and 1.x are mixed", "Write the whole document in one shape."
     ),
     "MIF-CONTEXT": Code(
-        "the JSON-LD context is invalid", "Use a URI, an object, or an array of them.", ("anyOf",)
+        "the JSON-LD context is invalid", "Use a URI, an object, or an array of them."
     ),
-    "MIF-CLASS": Code(
-        "the @type is wrong", "Use the @type as it is written.", ("const", "contains")
-    ),
-    "MIF-MISSING": Code("a required member is missing", "Add it.", ("required",)),
+    "MIF-CLASS": Code("the @type is wrong", "Use the @type as it is written."),
+    "MIF-MISSING": Code("a required member is missing", "Add it."),
     "MIF-KEY": Code(
         "the object does not allow this member",
         "Remove it, or move it into extensions or metadata.",
-        ("additionalProperties",),
     ),
-    "MIF-VALUE": Code("the JSON type is wrong", "Write a value of that type.", ("type",)),
+    "MIF-VALUE": Code("the JSON type is wrong", "Write a value of that type."),
     # texts with a form
-    "MIF-ID": Code("the id is not a MIF URN", "Use the urn:mif: prefix.", ("pattern",)),
+    "MIF-ID": Code("the id is not a MIF URN", "Use the urn:mif: prefix."),
     "MIF-TYPE": Code(
         "the memory type is unknown",
         "Put finer categories into namespace, such as _semantic/facts.",
-        ("enum",),
     ),
-    "MIF-NS": Code(
-        "the namespace is invalid", "Use letters, digits, _ and -, separated by /.", ("pattern",)
-    ),
+    "MIF-NS": Code("the namespace is invalid", "Use letters, digits, _ and -, separated by /."),
     "MIF-DATE": Code(
         "the time or date does not follow RFC 3339",
         "Write date, T, time and offset: 2026-01-26T00:00:00Z.",
-        ("format",),
     ),
     "MIF-DURATION": Code(
-        "the duration does not follow ISO 8601", "Write it like P90D, P2W or PT12H.", ("pattern",)
+        "the duration does not follow ISO 8601", "Write it like P90D, P2W or PT12H."
     ),
     "MIF-URI": Code(
-        "the URI is not absolute", "Begin with a scheme and escape invalid characters.",
-        ("format",),
+        "the URI is not absolute", "Begin with a scheme and escape invalid characters."
     ),
     "MIF-NAME": Code(
         "the ontology name is invalid",
         "Begin with a lower-case letter; use lower-case letters, digits and -.",
-        ("pattern",),
     ),
-    "MIF-VERSION": Code("the version is invalid", "Write three numbers: 1.0.0.", ("pattern",)),
+    "MIF-VERSION": Code("the version is invalid", "Write three numbers: 1.0.0."),
     # words
-    "MIF-WORD": Code("the word is unknown here", "Use one of the listed words.", ("enum",)),
+    "MIF-WORD": Code("the word is unknown here", "Use one of the listed words."),
     "MIF-REL": Code(
         "the relationship type is unknown",
         "Use one of the listed words, or prefix:Name for your own.",
-        ("anyOf", "pattern"),
     ),
     "MIF-ENTITY": Code(
         "the entity type is unknown",
         "Use one of the listed words, or the ontology type's name in lower case.",
-        ("anyOf", "pattern"),
     ),
     "MIF-CITATION": Code(
         "the citation's type or role is unknown",
         "Use one of the listed words, or prefix:name for your own.",
-        ("anyOf",),
     ),
     "MIF-AUTHOR": Code(
-        "the author is invalid",
-        "Use a string, an EntityReference, or an array of them.",
-        ("anyOf",),
+        "the author is invalid", "Use a string, an EntityReference, or an array of them."
     ),
-    "MIF-PROV": Code(
-        "the provenance value is invalid", "Use a string, or an object with @id.", ("anyOf",)
-    ),
+    "MIF-PROV": Code("the provenance value is invalid", "Use a string, or an object with @id."),
     # sizes
-    "MIF-RANGE": Code(
-        "the number is out of range", "Use a number in the range.", ("minimum", "maximum")
-    ),
-    "MIF-EMPTY": Code("the value is empty", "Add a value, or remove the member.",
-                      ("minLength", "minItems")),
-    "MIF-LONG": Code("the text is too long", "Shorten it.", ("maxLength",)),
-    "MIF-DUPLICATE": Code("the item appears twice", "Remove the second one.", ("uniqueItems",)),
-    # what the schemas let pass
-    "MIF-ORDER": Code("the times are in the wrong order", "Check both times.", warning=True),
+    "MIF-RANGE": Code("the number is out of range", "Use a number in the range."),
+    "MIF-EMPTY": Code("the value is empty", "Add a value, or remove the member."),
+    "MIF-LONG": Code("the text is too long", "Shorten it."),
+    "MIF-DUPLICATE": Code("the item appears twice", "Remove the second one."),
+    # what the schemas let pass: only ever warnings
+    "MIF-ORDER": Code("the times are in the wrong order", "Check both times."),
     "MIF-CONFIDENCE": Code(
-        "the confidence is outside the range for its sourceType", "Check both.", warning=True
+        "the confidence is outside the range for its sourceType", "Check both."
     ),
-    "MIF-LOCAL": Code(
-        "the memory cannot be exported", "Memories in _local stay in the store.", warning=True
-    ),
+    "MIF-LOCAL": Code("the memory cannot be exported", "Memories in _local stay in the store."),
     "MIF-TYPES": Code(
-        "memoryType and conceptType disagree", "Make both the same; conceptType counts.",
-        warning=True,
+        "memoryType and conceptType disagree", "Make both the same; conceptType counts."
     ),
-    "MIF-DECAY": Code(
-        "the decay cannot be computed", "Add the duration that its model needs.", warning=True
-    ),
-    "MIF-STRENGTH": Code(
-        "the strength has two names", "Keep currentStrength.", warning=True
-    ),
+    "MIF-DECAY": Code("the decay cannot be computed", "Add the duration that its model needs."),
+    "MIF-STRENGTH": Code("the strength has two names", "Keep currentStrength."),
     "MIF-REF": Code(
         "the reference is not followed",
         "The package has the schemas of citations and entities and fetches nothing.",
-        warning=True,
     ),
-}  # fmt: skip
+}
 """The kinds of defects by code. In mode extra, errors can be warnings too."""
 
 BY_KEYWORD: Final[dict[str, str]] = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, get_args
 
 from omsgrain.formats import times
 from omsgrain.formats.json_text import JsonLimits
@@ -40,45 +40,13 @@ TYPES: Final = {"semantic": "belief", "episodic": "event", "procedural": "workfl
 """Memory type -> grain type."""
 
 
-class MemoryMember(NamedTuple):
-    name: str  # its key
-    shapes: str  # the shapes that have it: ``0.1``, ``1.x``, or both
-    grain: str | None  # the grain's field that holds it; None if only the side channel does
-
-
-_BOTH: Final = "0.1, 1.x"
-MEMBERS: Final = (
-    MemoryMember("@context", _BOTH, None),
-    MemoryMember("@type", _BOTH, None),
-    MemoryMember("@id", _BOTH, "x_src"),
-    MemoryMember("memoryType", _BOTH, "type"),
-    MemoryMember("conceptType", "1.x", "type"),
-    MemoryMember("content", _BOTH, "object, content or steps"),
-    MemoryMember("created", _BOTH, "created_at"),
-    MemoryMember("title", _BOTH, "context"),
-    MemoryMember("modified", _BOTH, "system_valid_from"),
-    MemoryMember("timestamp", "1.x", None),
-    MemoryMember("description", "1.x", None),
-    MemoryMember("namespace", _BOTH, "namespace"),
-    MemoryMember("tags", _BOTH, "structural_tags"),
-    MemoryMember("aliases", _BOTH, None),
-    MemoryMember("properties", "1.x", None),
-    MemoryMember("ontology", _BOTH, None),
-    MemoryMember("entity", _BOTH, None),
-    MemoryMember("entities", _BOTH, "subject"),
-    MemoryMember("relationships", _BOTH, None),
-    MemoryMember("temporal", _BOTH, "valid_from, valid_to, system_valid_from"),
-    MemoryMember("provenance", _BOTH, "source_type, confidence"),
-    MemoryMember("embedding", _BOTH, "embedding_refs"),
-    MemoryMember("citations", _BOTH, "content_refs"),
-    MemoryMember("documents", "1.x", "content_refs"),
-    MemoryMember("summary", _BOTH, "context"),
-    MemoryMember("compressedAt", _BOTH, None),
-    MemoryMember("blocks", "0.1", None),
-    MemoryMember("extensions", _BOTH, None),
-)
+ORDER: Final = (
+    "@context", "@type", "@id", "memoryType", "conceptType", "content", "created", "title",
+    "modified", "timestamp", "description", "namespace", "tags", "aliases", "properties",
+    "ontology", "entity", "entities", "relationships", "temporal", "provenance", "embedding",
+    "citations", "documents", "summary", "compressedAt", "blocks", "extensions",
+)  # fmt: skip
 """The members, in writing order."""
-ORDER: Final = tuple(member.name for member in MEMBERS)
 
 VOLATILE: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
     ("temporal",): ("accessCount", "lastAccessed", "reinforcementHistory"),
@@ -89,10 +57,8 @@ VOLATILE: Final[dict[tuple[str, ...], tuple[str, ...]]] = {
 
 Shape = Literal["0.1", "1.x"]
 Kind = Literal["memory", "citation", "entity-reference", "ontology", "corpus"]
-SHAPES: Final[tuple[Shape, ...]] = ("0.1", "1.x")
-KINDS: Final[tuple[Kind, ...]] = (
-    "memory", "citation", "entity-reference", "ontology", "corpus"
-)  # fmt: skip
+SHAPES: Final[tuple[Shape, ...]] = get_args(Shape)
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _BY_TYPE: Final[dict[str, Kind]] = {
     "MemoryCorpus": "corpus",

@@ -27,8 +27,6 @@ from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.mif_ld.defects import Defects, SchemaDefect, code_of
 
-BASE: Final = "https://omsgrain.invalid/mif-ld/"
-"""The base of each schema's ``$id``. The URL does not exist; nothing is fetched."""
 NAMES: Final = (
     "common.json",
     "memory-0.1.json",
@@ -38,7 +36,6 @@ NAMES: Final = (
     "entity-reference.json",
     "ontology.json",
 )
-CONTEXT: Final = "context.jsonld"
 
 
 def text(name: str) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import is_
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from omsgrain import _core
 from omsgrain.errors import SchemaError
@@ -258,7 +258,7 @@ def _outline() -> _core.Outline:
 
 
 Mode = Literal["schema", "lenient", "extra"]
-MODES: Final[tuple[Mode, ...]] = ("schema", "lenient", "extra")
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
 _ARRAYS: Final = ("records", "memories")
 """Members that hold the records of a corpus."""
