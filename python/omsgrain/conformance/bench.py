@@ -40,18 +40,14 @@ class MissingError(Exception):
 
 
 class Bench:
-    """Directories, stores and a server for checks; `close` closes all of them.
-
-    Attributes:
-        clock: the time for stores in memory, ms since 1970; checks set it.
-    """
+    """Directories, stores and a server for checks; `close` closes all of them."""
 
     def __init__(self, root: str | Path) -> None:
         self._root = Path(root)
         self._made = 0
         self._open = ExitStack()
         self._storages: dict[og.GrainStore, MemoryStorage] = {}
-        self.clock = NOW
+        self.clock = NOW  # of stores in memory, ms since 1970; checks set it
 
     def close(self) -> None:
         """Close everything."""

@@ -26,15 +26,10 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 class Instant(NamedTuple):
-    """A point in time; instants compare in time order.
+    """A point in time; instants compare in time order."""
 
-    Attributes:
-        seconds: seconds since 1970; negative before it.
-        fraction: the digits after the point, without trailing zeros; they count forwards.
-    """
-
-    seconds: int
-    fraction: str
+    seconds: int  # since 1970; negative before it
+    fraction: str  # the digits after the point, without trailing zeros; they count forwards
 
     @property
     def millis(self) -> int:

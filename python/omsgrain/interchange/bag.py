@@ -180,21 +180,13 @@ def topic_report(report: BagReport, channel: BagChannel) -> TopicReport:
 
 @dataclass(slots=True)
 class ObservedChannel:
-    """A channel whose messages become observations.
-
-    Attributes:
-        channel: the channel.
-        report: of its topic.
-        selection: which messages are taken.
-        sha256: of the file.
-        decoders: of the file.
-    """
+    """A channel whose messages become observations."""
 
     channel: BagChannel
-    report: TopicReport
-    selection: BagSelection
-    sha256: str
-    decoders: Decoders
+    report: TopicReport  # of its topic
+    selection: BagSelection  # which messages are taken
+    sha256: str  # of the file
+    decoders: Decoders  # of the file
     _decode: Decoder | None = None
     _interval: int | None = None
     _last: int | None = None
@@ -231,12 +223,7 @@ class ObservedChannel:
         return True
 
     def observation(self, message: BagMessage) -> dict[str, Any]:
-        """Return the fields of the observation that a message is.
-
-        Raises:
-            FormatError: the message is damaged.
-            UnsupportedError: it cannot be decoded.
-        """
+        """Return the fields of the observation that a message is."""
         fields: dict[str, Any] = {
             "type": "observation",
             "created_at": message.log_time // _MS,
@@ -310,12 +297,7 @@ class Decoders:
 
 
 def _decoder(encoding: str, schema: str, schema_encoding: str, data: bytes) -> Decoder:
-    """Return the function that decodes messages.
-
-    Raises:
-        UnsupportedError: there is none.
-        FormatError: the definition is broken.
-    """
+    """Return the function that decodes messages; an UnsupportedError if there is none."""
     if encoding == "json":
         return _json
     if encoding == "protobuf" and schema_encoding == encoding:

@@ -32,10 +32,6 @@ def attached_grains(path: str | os.PathLike[str]) -> Iterator[list[Path]]:
     """Copy the attached .mg files of an MCAP file into a directory for the moment.
 
     Every checksum of the MCAP file is verified first.
-
-    Raises:
-        FormatError: the file is damaged.
-        UnsupportedError: the extra ``mcap`` is not installed.
     """
     source = file_path(path)
     with TemporaryDirectory(prefix="omsgrain-") as folder:

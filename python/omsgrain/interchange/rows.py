@@ -38,20 +38,14 @@ _NAMED: Final = 20  # columns in an error
 
 @dataclass(slots=True)
 class RowChunk:
-    """Some rows of an input.
+    """Some rows of an input."""
 
-    Attributes:
-        rows: the columns of each.
-        lines: the line of each; in Parquet, the number of the row, from 1.
-        errors: of the lines that are no rows, each with its line.
-        consumed: the bytes of the input that they took, about.
-        offsets: of elements of a JSON array, where each begins in the input.
-    """
-
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[dict[str, Any]] = field(default_factory=list)  # the columns of each
+    # the line of each; in Parquet, the number of the row, from 1
     lines: list[int] = field(default_factory=list)
-    errors: list[OmsError] = field(default_factory=list)
-    consumed: int = 0
+    errors: list[OmsError] = field(default_factory=list)  # of the lines that are no rows
+    consumed: int = 0  # the bytes of the input that they took, about
+    # of elements of a JSON array, where each begins in the input
     offsets: list[int] = field(default_factory=list)
 
     def place(self, row: int, error: OmsError) -> None:
@@ -87,18 +81,9 @@ def row_chunks(
     name: str = "",
     most: int = ROWS,
 ) -> Iterator[RowChunk]:
-    """Yield the rows of an input.
+    """Yield the rows of an input with some columns, or all, about ``most`` in a chunk.
 
-    Args:
-        stream: the input; it must be seekable for Parquet.
-        format: its format; "auto": JSON or JSON lines.
-        columns: the columns that are needed; None: all.
-        name: the name of the file, for "auto".
-        most: rows of a chunk, about.
-
-    Raises:
-        SchemaError: a table has no such column; or two of one name, if it is Parquet.
-        FormatError: the input is not of this format.
+    Parquet must be seekable. The format "auto" is JSON or JSON lines, also by the file's name.
     """
     stream, name = compressed.opened(stream, name)
     if format == "parquet":

@@ -194,15 +194,7 @@ def suggest(
 ) -> SuggestedMapping:
     """Return a mapping for the rows of a file, from its first thousand rows.
 
-    Args:
-        stream: the file.
-        name: its name.
-        format: its format; "auto" goes by its name.
-        changed: when the file was changed: the time of its rows, if they have none.
-
-    Raises:
-        SchemaError: it has no row.
-        FormatError: it is not of this format.
+    The format "auto" goes by the name. Rows without a time get that when the file was ``changed``.
     """
     form = (format_of(name) or format) if format == "auto" else format
     chunks = row_chunks(stream, form, None, name=name, most=ROWS)

@@ -117,12 +117,9 @@ class MemoryPage:
 
 
 class UserMemory:
-    """The current grains of a tenant.
+    """The current grains of a tenant, by their rising numbers ``seqs``.
 
     Restricted grains, and those whose retention is over, are only for the tenant's own access.
-
-    Attributes:
-        seqs: their numbers, rising.
     """
 
     def __init__(

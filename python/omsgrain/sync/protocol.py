@@ -222,12 +222,7 @@ def _wrong(kind: Any) -> CorruptError:
 
 
 def check(value: Any) -> None:
-    """Refuse a value with a part that is too long, too many or out of range.
-
-    Raises:
-        SchemaError: The length of a key or an id is wrong.
-        RangeError: A number is out of range, or there are too many items.
-    """
+    """Refuse a value with a part that is too long, too many or out of range."""
     if isinstance(value, tuple):
         _all(_LISTED, check)(value)
     for name, limit in _LIMITS.get(type(value), {}).items():

@@ -289,10 +289,7 @@ def sorted_out(ids: bytes, others: bytes) -> tuple[list[bytes], list[bytes]]:
 def pays(answers: bytes, sampled: int, other: int) -> bool:
     """Whether a comparison costs less than sending grains that both sides have.
 
-    Args:
-        answers: What the other store says about a sample of one store.
-        sampled: The number of grains of the sampled store.
-        other: The number of grains of the other store.
+    The answers are those of the other store about a sample of one; the numbers count their grains.
     """
     shared = answers.count(HAS) * sampled
     return shared * _GRAIN >= len(answers) * (sampled + other) and shared > 0

@@ -23,48 +23,28 @@ LIMITS: Final = BagLimits()
 
 @dataclass(frozen=True, slots=True)
 class BagChannel:
-    """A channel: messages of one topic, encoded alike.
+    """A channel: messages of one topic, encoded alike."""
 
-    Attributes:
-        number: its number in the file.
-        topic: such as "/imu".
-        encoding: of its messages: "cdr", "json", "protobuf" and others.
-        schema: the name of the messages' type, such as "sensor_msgs/msg/Imu"; "" without one.
-        schema_encoding: "ros2msg", "jsonschema" and others.
-        schema_data: the definition of the type.
-        metadata: free values.
-    """
-
-    number: int
-    topic: str
-    encoding: str
-    schema: str = ""
-    schema_encoding: str = ""
-    schema_data: bytes = field(default=b"", repr=False)
-    metadata: dict[str, str] = field(default_factory=dict)
+    number: int  # its number in the file
+    topic: str  # such as "/imu"
+    encoding: str  # of its messages: "cdr", "json", "protobuf" and others
+    schema: str = ""  # the name of the messages' type, such as "sensor_msgs/msg/Imu"
+    schema_encoding: str = ""  # "ros2msg", "jsonschema" and others
+    schema_data: bytes = field(default=b"", repr=False)  # the definition of the type
+    metadata: dict[str, str] = field(default_factory=dict)  # free values
 
 
 @dataclass(frozen=True, slots=True)
 class BagMessage:
-    """A message of a recording.
-
-    Attributes:
-        channel: its channel.
-        sequence: the number that the recorder gave it; in rosbag2's SQLite files its row.
-        log_time: when it was recorded, nanoseconds since 1970.
-        publish_time: when it was sent.
-        data: its bytes.
-        offset: where its record begins in the file, or the record of its chunk.
-        offset_in_chunk: where its record begins in the decompressed chunk.
-    """
+    """A message of a recording; times are nanoseconds since 1970."""
 
     channel: BagChannel
-    sequence: int
-    log_time: int
-    publish_time: int
+    sequence: int  # the number that the recorder gave it; in rosbag2's SQLite files its row
+    log_time: int  # when it was recorded
+    publish_time: int  # when it was sent
     data: bytes = field(repr=False)
-    offset: int | None = None
-    offset_in_chunk: int | None = None
+    offset: int | None = None  # where its record begins in the file, or the record of its chunk
+    offset_in_chunk: int | None = None  # where its record begins in the decompressed chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,33 +69,19 @@ class BagMetadata:
 
 @dataclass(slots=True)
 class BagCounts:
-    """Counts and times that a recording states about itself; None is not stated.
+    """Counts and times that a recording states about itself; None is not stated."""
 
-    Attributes:
-        messages: how many, by topic.
-        total: all of them.
-        first: the earliest time of a message, nanoseconds since 1970.
-        last: the latest.
-        attachments: how many.
-        metadata: how many records about the recording.
-        files: the messages of each file of a directory.
-    """
-
-    messages: dict[str, int] | None = None
-    total: int | None = None
-    first: int | None = None
-    last: int | None = None
+    messages: dict[str, int] | None = None  # how many, by topic
+    total: int | None = None  # all messages
+    first: int | None = None  # the earliest time of a message, nanoseconds since 1970
+    last: int | None = None  # the latest
     attachments: int | None = None
-    metadata: int | None = None
-    files: dict[str, int | None] | None = None
+    metadata: int | None = None  # the records about the recording
+    files: dict[str, int | None] | None = None  # the messages of each file of a directory
 
 
 def library(extra: str, module: str, what: str) -> Any:
-    """Import a module of an extra.
-
-    Raises:
-        UnsupportedError: the extra is not installed.
-    """
+    """Import a module of an extra; an UnsupportedError if that is not installed."""
     from importlib import import_module
 
     try:

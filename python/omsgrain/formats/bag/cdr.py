@@ -89,18 +89,11 @@ _Reader: TypeAlias = Callable[[_Cursor], Any]
 
 
 def decoder(name: str, definition: str) -> Decoder:
-    """Return the function that decodes messages of a type.
+    """Return the function that decodes messages of a type, such as "sensor_msgs/msg/Imu".
 
-    Args:
-        name: the name of the type, such as "sensor_msgs/msg/Imu".
-        definition: its definition, and those of the types inside it, each after a line of "=" and
-            a line "MSG: package/Type".
-
-    The function raises TooLargeError if a message has more elements than a grain may have.
-
-    Raises:
-        FormatError: the definition is broken; ``line`` says where.
-        UnsupportedError: it has a type that cannot be decoded.
+    The definitions of the types inside it follow its own, each after a line of "=" and a line
+    "MSG: package/Type". The function raises TooLargeError if a message has more elements than a
+    grain may have.
     """
     types = _Types(_definitions(name, definition))
     read, _ = types.reader(_short(name))

@@ -50,17 +50,7 @@ def is_mcap(path: str | os.PathLike[str]) -> bool:
 
 
 class McapReader:
-    """The entries of an MCAP file, in the order of the file.
-
-    Args:
-        stream: the file; it must be seekable.
-        limits: what is refused.
-
-    Attributes:
-        profile: the conventions that the file follows, such as "ros2"; known after the first
-            entry.
-        stated: what the file says that it has; known after the last entry.
-    """
+    """The entries of an MCAP file, which must be seekable, in the order of the file."""
 
     def __init__(self, stream: BinaryIO, limits: BagLimits = LIMITS) -> None:
         self._stream = stream
@@ -73,17 +63,13 @@ class McapReader:
         self._schemas: dict[int, Any] = {}
         self._schema_bytes = 0
         self._channels: dict[int, BagChannel] = {}
+        # The conventions that the file follows, such as "ros2"; known after the first entry.
         self.profile = ""
-        self.stated: BagCounts | None = None
+        self.stated: BagCounts | None = None  # by the file itself; known after the last entry
         stream.seek(0)
 
     def __iter__(self) -> Iterator[BagEntry]:
-        """Yield channels, messages, attachments and metadata.
-
-        Raises:
-            FormatError: the file is cut short, or breaks a rule; ``offset`` says where.
-            UnsupportedError: a chunk is compressed in an unknown way.
-        """
+        """Yield channels, messages, attachments and metadata; errors say where, by ``offset``."""
         if self._read(len(MAGIC)) != MAGIC:
             raise FormatError("not an MCAP file", offset=0, expected="the magic of MCAP 0")
         codes, first = self._opcodes, True

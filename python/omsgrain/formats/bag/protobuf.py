@@ -17,16 +17,10 @@ _WHAT: Final = "messages in protobuf"
 
 
 def decoder(name: str, schema: bytes) -> Decoder:
-    """Return the function that decodes messages of a type; as for ``cdr.decoder``.
+    """Return the function that decodes messages of a type, such as "foxglove.Log".
 
-    Args:
-        name: the full name of the type, such as "foxglove.Log".
-        schema: a FileDescriptorSet.
-
-    Raises:
-        FormatError: the schema is broken.
-        UnsupportedError: the extra ``protobuf`` is not installed, or a field has a name that the
-            library uses itself.
+    The schema is a FileDescriptorSet. As ``cdr.decoder``, it refuses types that it cannot decode;
+    also those with a field whose name the library uses itself.
     """
     failures = library("protobuf", "google.protobuf.message", _WHAT)
     kind = _message_class(name, schema, failures)

@@ -59,12 +59,7 @@ def is_bag(path: str | os.PathLike[str]) -> bool:
 
 
 def files_of(path: Path) -> list[Path]:
-    """Return the files of a recording, in the order of their numbers.
-
-    Raises:
-        UnsupportedError: the files are compressed as a whole.
-        FormatError: there are none.
-    """
+    """Return the files of a recording, in the order of their numbers."""
     if not path.is_dir():
         return [path]
     inside = [one for one in path.iterdir() if one.is_file() and not one.name.startswith(".")]
@@ -83,12 +78,7 @@ def _place(path: Path) -> tuple[int, str]:
 
 
 def stated(path: Path) -> BagCounts:
-    """Return what the manifest of a directory says that it has.
-
-    Raises:
-        FormatError: the manifest is broken.
-        UnsupportedError: the extra ``formats`` is not installed.
-    """
+    """Return what the manifest of a directory says that it has."""
     from omsgrain.formats import yaml
 
     with (path / METADATA).open("rb") as file:
@@ -130,11 +120,7 @@ def _file_name(path: Any) -> str:
 
 
 def messages(path: Path, limits: BagLimits = LIMITS) -> Iterator[BagChannel | BagMessage]:
-    """Yield the channels of an SQLite file, then its messages by their time.
-
-    Raises:
-        FormatError: the file is damaged, or no file of rosbag2.
-    """
+    """Yield the channels of an SQLite file, then its messages by their time."""
     with _opened(path) as base:
         channels = {one.number: one for one in _channels(base, limits)}
         yield from channels.values()
@@ -220,11 +206,7 @@ def _tables(base: sqlite3.Connection) -> set[str]:
 
 @cache
 def standard_definition(name: str) -> str | None:
-    """Return the definition of a type of ROS 2 Humble, the last whose bags may lack them.
-
-    Raises:
-        UnsupportedError: the extra ``rosbags`` is not installed.
-    """
+    """Return the definition of a type of ROS 2 Humble, the last whose bags may lack them."""
     what = "messages without a definition"
     store = _typestore(library("rosbags", "rosbags.typesys", what))
     if name not in store.fielddefs:

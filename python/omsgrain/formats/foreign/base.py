@@ -108,18 +108,11 @@ class Translation:
         updated_at: Any = None,
         **members: Any,
     ) -> None:
-        """Add a memory.
+        """Add a memory; a record without a text is skipped.
 
-        Args:
-            key: what makes it the same memory in the next import.
-            content: its text; without one the record is skipped.
-            at: its place in the file.
-            rest: fields that MIF has no place for; they become metadata.
-            line: its line.
-            id: its id, which is kept if it is a UUID.
-            created_at: when it was made, as the file says it.
-            updated_at: when it was changed.
-            members: further members of the record; None for one that is missing.
+        The key makes it the same memory in the next import; an id is kept if it is a UUID. The
+        rest are fields that MIF has no place for: they become metadata. A member that is None is
+        missing.
         """
         if not isinstance(content, str) or not content.strip():
             return self.skip("no_text", at, line)
