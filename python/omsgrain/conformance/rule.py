@@ -24,6 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from omsgrain.conformance.bench import Bench, MissingError
 from omsgrain.errors import NotFoundError, OmsError, SchemaError
+from omsgrain.formats.problems import steps_of
 from omsgrain.json_values import revive
 
 Spec = Literal["oms", "aimem", "mif2", "mif1", "mif-ld"]
@@ -159,7 +160,7 @@ def edited(document: T, change: Mapping[str, Any]) -> T:
 
 def _place(document: Any, pointer: str) -> tuple[Any, str]:
     """Return the object or array that holds a place, and the last step of its pointer."""
-    *path, last = (step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:])
+    *path, last = steps_of(pointer)
     for step in path:
         document = document[int(step)] if isinstance(document, list) else document[step]
     return document, last

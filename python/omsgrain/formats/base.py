@@ -107,7 +107,7 @@ class Format(ABC):
     # kinds that are written as another kind, and share its ids
     spaces: ClassVar[Mapping[model.Kind, model.Kind]] = {}
     ordered: ClassVar[bool] = True  # whether the order of keys is kept
-    # whether its own writer accepts grains that never were a record
+    # whether it makes records of grains that never were one by itself
     takes_natives: ClassVar[bool] = False
     # whether its own writer leaves out memories of the namespace ``_local``
     leaves_local: ClassVar[bool] = False
@@ -163,7 +163,7 @@ class Format(ABC):
 
     @abstractmethod
     def dump(self, *args: Any, **options: Any) -> Dump:
-        """Make a document of grains that were one, or that its own writer accepts."""
+        """Make a document of grains that were one."""
 
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
         """The options of `dump`, of those that a document of any grains has."""
@@ -237,7 +237,7 @@ class Format(ABC):
         return user
 
     def native(
-        self, grain: Grain, *, producer: str, owner: str | None
+        self, grain: Grain, *, producer: str, owner: str | None, strict: bool
     ) -> tuple[str, Record | None, list[Loss]]:
         """The array, the record and the losses of a grain that never was a record.
 

@@ -20,7 +20,7 @@ from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import source
 from omsgrain.formats import source as raw
 from omsgrain.formats.json_text import COMPACT, JsonTexts, Style, drained, spell
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import Problem, steps_of, value_at
 from omsgrain.formats.records import NAME, BuiltGrain, RecordTable
 from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, float32, same
 from omsgrain.formats.source import spell as spell_plain
@@ -275,7 +275,7 @@ def lift(
     envelope: dict[str, Any] = document
     arrays: dict[str, Any] = {}
     for pointer in pointers:
-        array = _at(document, pointer)
+        array = value_at(document, pointer)
         if isinstance(array, list | JsonTexts):
             arrays[pointer] = array
             envelope = _with(envelope, pointer, [])
@@ -286,7 +286,7 @@ def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Put the arrays of records into a document again; the other way of `lift`."""
     document = envelope
     for pointer, array in arrays.items():
-        if not isinstance(_at(envelope, pointer), list):
+        if not isinstance(value_at(envelope, pointer), list):
             raise FormatError(
                 "the envelope has no array of records there", field=pointer, rule="manifest"
             )
@@ -294,25 +294,15 @@ def fill(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
     return document
 
 
-def _at(value: Any, pointer: str) -> Any:
-    for key in _keys(pointer):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
 def _with(document: dict[str, Any], pointer: str, array: Any) -> dict[str, Any]:
     """The document with another array; only what leads to it is copied."""
-    *way, last = _keys(pointer)
+    *way, last = steps_of(pointer)
     whole = place = dict(document)
     for key in way:
         place[key] = dict(place[key])
         place = place[key]
     place[last] = array
     return whole
-
-
-def _keys(pointer: str) -> list[str]:
-    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
 
 
 class RecordItem(NamedTuple):
@@ -388,7 +378,7 @@ def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
 
 
 def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
-    opened = (open_manifest(grain, get) for grain in grains)
+    opened = (open_manifest(grain, source.own(grain, get)) for grain in grains)
     found = [one for one in opened if one is not None and one.format == format]
     if len(found) != 1:
         raise SchemaError(

@@ -32,7 +32,7 @@ from omsgrain.formats.document import (
     the_one,
 )
 from omsgrain.formats.json_text import Style, digest, of_bytes, pieces
-from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict
+from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict, steps_of, value_at
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
 from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
 from omsgrain.formats.source import Get, getter
@@ -135,11 +135,9 @@ class Mif(Format):
         problems = (*verdict.faults, *verdict.problems)
         counts: dict[str, int] = {}
         for pointer in self.arrays:
-            value = verdict.document
-            for name in pointer.split("/")[1:]:
-                value = value.get(name) if isinstance(value, dict) else None
+            value = value_at(verdict.document, pointer)
             if isinstance(value, list):
-                counts[name] = len(value)
+                counts[pointer.rpartition("/")[2]] = len(value)
         return DocumentFindings(
             str(file), self.name, counts, problems, verdict.total, verdict.warnings
         )
@@ -226,7 +224,7 @@ class Reads(NamedTuple):
 def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
     """The envelope with a place for each of some arrays."""
     for pointer in pointers:
-        *way, last = pointer.split("/")[1:]
+        *way, last = steps_of(pointer)
         if not way:
             envelope = envelope if last in envelope else envelope | {last: []}
             continue

@@ -273,14 +273,14 @@ class RecordTable:
             residual = {"+": rest} if rest else {}
         if order is not None:
             residual["o"] = order
-        hash_ = _hash(shape.text_of(record))
+        hash_ = text_hash(shape.text_of(record))
         source = spelled(self.format, kind, name, residual or None, [], hash_, packed)
         return source if len(source) <= _LARGEST else None
 
     def _in_parts(self, kind: str, record: Record, owner: str | None) -> BuiltGrain:
         shape = self._shapes[kind]
         fields = stripped(composed(shape.to_fields(shape.apart(record)[0], owner)))
-        hash_ = _hash(shape.text_of(record))
+        hash_ = text_hash(shape.text_of(record))
         try:
             return self._with_parts(fields, kind, record, owner, hash_)
         except OmsError:
@@ -307,7 +307,7 @@ class RecordTable:
         parts = raw.split(spell(record), created_at=fields["created_at"], user_id=owner)
         name = self.name_of(kind, record)
         if len(name) > _LONGEST:
-            name = f"{name[:_LONGEST]} {_hash(name)}"
+            name = f"{name[:_LONGEST]} {text_hash(name)}"
         addresses = tuple(part.address for part in parts)
         source = Source(self.format, kind, name, None, addresses, hash_)
         return BuiltGrain(make(fields | {KEY: source.to_bytes()}), parts)
@@ -315,8 +315,7 @@ class RecordTable:
 
 def is_duplicate(grain: Grain) -> bool:
     """Whether a grain keeps a record whose text another record of its document has."""
-    context = grain.get("context")
-    return isinstance(context, Mapping) and context.get("kind") == raw.DUPLICATE
+    return raw.kind_of_ours(grain) == raw.DUPLICATE
 
 
 def newest(grains: Iterable[Grain]) -> int:
@@ -337,7 +336,8 @@ def _state(context: Fields, created_at: int, namespace: str, owner: str | None) 
     return fields if owner is None else fields | {"user_id": owner}
 
 
-def _hash(text: str | None) -> str | None:
+def text_hash(text: str | None) -> str | None:
+    """SHA-256 of a text, in hex, by which duplicates are found."""
     return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 

@@ -117,6 +117,8 @@ def checking() -> Iterator[None]:
     """A block that reads records from unchecked grains."""
     try:
         yield
+    except NotFoundError:  # which is a KeyError, and says more
+        raise
     except NOT_CHECKED:
         raise FormatError("a grain does not hold a valid record", rule="residual") from None
 
@@ -292,9 +294,14 @@ def is_beside(grain: Grain) -> bool:
     """Whether a grain is bookkeeping: a part of a record, or a list of a document's records."""
     if grain.blob[2] != STATE or grain.get("namespace") not in NAMESPACES:
         return False
+    return kind_of_ours(grain) not in (None, RECORD)
+
+
+def kind_of_ours(grain: Grain) -> str | None:
+    """Return the kind in the context of a grain that a format of ours made; None for others."""
     context = grain.get("context")
     kind = context.get("kind") if isinstance(context, Mapping) else None
-    return isinstance(kind, str) and kind.startswith(_OURS) and kind != RECORD
+    return kind if isinstance(kind, str) and kind.startswith(_OURS) else None
 
 
 def split(data: bytes, *, created_at: int, user_id: str | None) -> list[Grain]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain import _core, registry
 from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.formats.problems import pointer_to
 from omsgrain.interchange.cell import TYPES, UNITS, UTC, CellReader, kept, reader, type_of
 
 if TYPE_CHECKING:
@@ -285,7 +286,7 @@ class _Rule:
         cls, grain: str, name: str, source: SourceColumn, unit: str | None, type: str | None
     ) -> _Rule:
         path = _path(name)
-        pointer = "/" + "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)
+        pointer = pointer_to(path)
         if not isinstance(source.name, str) or not source.name:
             raise SchemaError("not a column", field=pointer, expected="its name")
         unit, type = unit or source.unit, type or source.type
@@ -325,11 +326,7 @@ def _check_type(type: str) -> None:
 
 
 def constant(type: str, name: str, text: str) -> Any:
-    """Return text as the value of a field: of the field's kind, or a number if it looks like one.
-
-    Raises:
-        SchemaError: there is no such field, or the text is not of its kind.
-    """
+    """Return text as a value of a field's kind, or as a number if it looks like one."""
     _check_type(type)
     rule = _Rule.of(type, name, SourceColumn(name), None, None)
     try:
@@ -340,11 +337,7 @@ def constant(type: str, name: str, text: str) -> Any:
 
 
 def _path(name: str) -> tuple[str, ...]:
-    """Return the parts of the name of a field, which may be a member of a field.
-
-    Raises:
-        SchemaError: there is no such field, or a mapping cannot set it.
-    """
+    """Return the parts of the name of a field, or of a member of one, that a mapping can set."""
     path = tuple(name.split("."))
     if path[0] == "type" or not all(path):
         raise SchemaError("not a field of a mapping", field=f"/{name}", expected="a field's name")

@@ -36,7 +36,9 @@ from omsgrain.formats.mif import (
     vendor_keys,
     without_keys,
 )
+from omsgrain.formats.mif1.check import EXTENSIONS
 from omsgrain.formats.mif1.envelope import seal_document
+from omsgrain.formats.problems import value_at
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version
@@ -152,8 +154,6 @@ def export_pieces(
     return found, losses, report
 
 
-LAYOUTS: Final = {"json": ".mif.json", "yaml": ".mif.yaml", "jsonl": ".mif.jsonl"}
-"""The ending of file names, by layout."""
 _YAML: Final = ".mif.yml"
 
 
@@ -161,7 +161,7 @@ def layout_of_name(file: Path) -> str | None:
     """The layout by the name of a file; None if it says none."""
     if file.name.endswith(_YAML):
         return "yaml"
-    return next((one for one, end in LAYOUTS.items() if file.name.endswith(end)), None)
+    return next((one for one, end in EXTENSIONS.items() if file.name.endswith(end)), None)
 
 
 def export_mif(
@@ -259,9 +259,7 @@ class MifExport(MemoryExport):
 
     def _count(self, document: Record) -> None:
         for pointer, kind in self._format.exported.items():
-            array: Any = document
-            for name in pointer.split("/")[1:]:
-                array = array.get(name) if isinstance(array, dict) else None
+            array = value_at(document, pointer)
             if isinstance(array, list | JsonTexts):
                 self.report.counts[kind] = len(array)
 

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -31,8 +30,8 @@ from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif_ld.directory import shape_of_name
 from omsgrain.formats.mif_ld.document import document_of
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.records import Record, is_duplicate
-from omsgrain.formats.source import Source
+from omsgrain.formats.records import Record, is_duplicate, text_hash
+from omsgrain.formats.source import Source, kind_of_ours
 from omsgrain.formats.table import (
     DOCUMENTS,
     FORMATS,
@@ -55,7 +54,6 @@ if TYPE_CHECKING:
 
 LARGEST: Final = 100 << 20
 """Bytes of a document that is read."""
-_BESIDE = "omsgrain:"
 _DANGLING = frozenset(("unknown_reference", "unknown_entity", "unknown_end"))
 """Warnings of what is not in a document; it may be in the store."""
 
@@ -171,19 +169,15 @@ def read(
 
 def hash_of(grain: Grain, format: Format, owner: str) -> str | None:
     """SHA-256 of the text of a grain that no index finds by it, in hex; None if it has none."""
-    text = _said(grain, format, owner)
-    return None if text is None else sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return text_hash(_said(grain, format, owner))
 
 
 def _said(grain: Grain, format: Format, owner: str) -> str | None:
     source = Source.of(grain)
     if source is not None and (source.hash is not None or source.format in VERSIONS):
         return None
-    if grain.type == "state":
-        context = grain.get("context")
-        kind = context.get("kind") if isinstance(context, dict) else None
-        if isinstance(kind, str) and kind.startswith(_BESIDE):
-            return None
+    if grain.type == "state" and kind_of_ours(grain) is not None:
+        return None
     return text_of(grain, owner, format.said_by_type)[0] or None
 
 

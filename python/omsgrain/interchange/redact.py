@@ -20,7 +20,7 @@ from omsgrain.formats.json_text import JsonTexts
 from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif_ld.document import with_counters
 from omsgrain.formats.mif_ld.format import MIF_LD
-from omsgrain.formats.problems import Problem
+from omsgrain.formats.problems import Problem, pointer_to
 from omsgrain.formats.records import Record
 from omsgrain.interchange.references import LIKE_UUID, References
 
@@ -224,8 +224,7 @@ def _strings(value: Any, at: str, name: str) -> Iterator[tuple[str, str, str]]:
         yield at, name, value
     elif isinstance(value, dict):
         for key, one in value.items():
-            step = key.replace("~", "~0").replace("/", "~1")
-            yield from _strings(one, f"{at}/{step}", key)
+            yield from _strings(one, at + pointer_to((key,)), key)
     elif isinstance(value, list):
         for i, one in enumerate(value):
             yield from _strings(one, f"{at}/{i}", name)

@@ -11,7 +11,7 @@ from hypothesis import given
 
 import jcs
 import omsgrain as og
-from omsgrain import _core
+from omsgrain import _core, formats
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats.aimem import (
@@ -70,11 +70,12 @@ def test_parts_of_somebody_else_are_none() -> None:
     built = to_grain("chunk", large, tenant=TENANT)
     assert built.parts
     mine = make(dict(built.grain) | {"user_id": "did:web:mallory.example"})
-    with pytest.raises(err.FormatError):
-        AIMEM.dump([mine, *built.parts], {}, tenant_id=TENANT)
+    for format in ("aimem", "mif2", "mif-ld"):
+        with pytest.raises(err.FormatError):
+            formats.dump([mine, *built.parts], format=format, user_id=TENANT)
     with pytest.raises(err.NotFoundError):
-        AIMEM.dump([built.grain], {})
-    dumped = AIMEM.dump([built.grain, *built.parts], {})
+        formats.dump([built.grain], format="aimem")
+    dumped = formats.dump([built.grain, *built.parts], format="aimem")
     assert (bundle.read_bundle(dumped.data).records["chunk"], dumped.losses) == ([large], [])
 
 
@@ -83,8 +84,10 @@ def test_a_sealed_grain_goes_by_what_is_in_it(ring: KeyRing) -> None:
     with og.GrainStore(MemoryStorage(), Settings(keys=ring)) as store:
         grain = store.get(store.put(event))
     assert grain.address != og.Grain(grain.blob).address
-    (found,) = bundle.read_bundle(AIMEM.dump([grain], {}).data).records["chunk"]
-    (again,) = bundle.read_bundle(AIMEM.dump([og.Grain(grain.blob)], {}).data).records["chunk"]
+    (found,) = bundle.read_bundle(formats.dump([grain], format="aimem").data).records["chunk"]
+    (again,) = bundle.read_bundle(
+        formats.dump([og.Grain(grain.blob)], format="aimem").data
+    ).records["chunk"]
     assert found == again and native.carried(found) == og.Grain(grain.blob)
 
 
@@ -96,7 +99,7 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         ),
         og.Event(content="It rained.", created_at=3),
     ]
-    dumped = AIMEM.dump(grains, {}, tenant_id=TENANT, producer="robot-7")
+    dumped = formats.dump(grains, format="aimem", tenant_id=TENANT, producer="robot-7")
     read = bundle.read_bundle(dumped.data)
     assert [native.carried(chunk) for chunk in read.records["chunk"]] == grains
     assert [chunk["memory_type"] for chunk in read.records["chunk"]] == [
@@ -104,5 +107,5 @@ def test_native_grains_become_chunks_and_come_back() -> None:
         "fact",
         "episodic",
     ]
-    strict = AIMEM.dump(grains, {}, tenant_id=TENANT, strict=True)
+    strict = formats.dump(grains, format="aimem", tenant_id=TENANT, strict=True)
     assert {loss.field for loss in strict.losses} == {"confidence", "importance"}

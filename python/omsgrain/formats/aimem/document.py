@@ -178,13 +178,18 @@ def read_bundle(
 
 def write_bundle(bundle: Bundle, arrays: Collection[str] = tuple(ARRAYS)) -> bytes:
     """Write a bundle, in UTF-8; with a new checksum and the format's current name."""
+    return spell(as_document(bundle, arrays))
+
+
+def as_document(bundle: Bundle, arrays: Collection[str]) -> dict[str, Any]:
+    """The document that `write_bundle` writes."""
     whole = bundle.to_dict() | {"format": FORMAT}
     left_out = {MEMBER, *ARRAYS} - set(arrays)
     document = {name: value for name, value in whole.items() if name not in left_out}
     document = document | {MEMBER: checksum_of(spell(document))}
     first = [field.name for field in ENVELOPE if field.name in document]
     order = [*first, *(name for name in document if name not in first)]
-    return spell({name: document[name] for name in order})
+    return {name: document[name] for name in order}
 
 
 def problem(

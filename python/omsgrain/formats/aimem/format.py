@@ -96,28 +96,11 @@ class Aimem(Format):
         vectors: dict[str, documents.Vector],
         *,
         embeddings: bool = False,
-        producer: str = "omsgrain",
-        tenant_id: str | None = None,
-        exported_at: str | None = None,
-        strict: bool = False,
     ) -> documents.Dump:
-        """Make a bundle of grains.
-
-        A bundle that was loaded comes back as it was; its manifest must be among the grains.
-        Grains of no bundle become chunks.
-        """
+        """Write the bundle that the grains were, with its manifest among them."""
         by_address = {grain.address: grain for grain in grains}
         get = source.getter(by_address)
-        found = [
-            one
-            for grain in by_address.values()
-            if (one := documents.open_manifest(grain, source.own(grain, get))) is not None
-        ]
-        found = [one for one in found if one.format == self.name]
-        if len(found) > 1:
-            raise SchemaError(
-                "the grains must be those of one bundle", found=f"{len(found)} documents"
-            )
+        whole = documents.the_one(by_address.values(), self.name, get)
         losses: list[documents.Loss] = []
 
         def record(address: str) -> dict[str, Any]:
@@ -135,56 +118,18 @@ class Aimem(Format):
                     losses.append(documents.Loss(address, "embedding", NOT_ASKED))
             return born[1]
 
-        if found:
-            if not found[0].arrays.keys() <= fields.ARRAYS.keys():
-                raise FormatError(
-                    "the manifest lists an array that no bundle has", rule="manifest"
-                )
-            records = {
-                fields.ARRAYS[name]: [record(address) for address in listed]
-                for name, listed in found[0].arrays.items()
-            }
-            data = document.write_bundle(Bundle(found[0].envelope, records), set(found[0].arrays))
-            return documents.Dump(data, losses)
-        _check_producer(producer)
-        tenants = {grain.get("user_id") for grain in by_address.values()}
-        owner = tenants.pop() if len(tenants) == 1 else None
-        tenant = tenant_id or owner
-        if not isinstance(tenant, str) or not fields.is_tenant(tenant):
-            raise _no_tenant()
-        chunks: dict[fields.Kind, list[dict[str, Any]]] = {
-            kind: [] for kind in fields.ARRAYS.values()
+        if not whole.arrays.keys() <= fields.ARRAYS.keys():
+            raise FormatError("the manifest lists an array that no bundle has", rule="manifest")
+        records = {
+            fields.ARRAYS[name]: [record(address) for address in listed]
+            for name, listed in whole.arrays.items()
         }
-        for address, grain in by_address.items():
-            if source.is_beside(grain):
-                continue
-            born = from_grain(grain, source.own(grain, get))
-            if born is not None:
-                chunks[born[0]].append(record(address))
-                continue
-            chunk, lost = native(grain, producer=producer, owner=owner, strict=strict)
-            losses += lost
-            if chunk is not None:
-                chunks["chunk"].append(chunk)
-        newest = max((grain["created_at"] for grain in by_address.values()), default=0)
-        envelope = {
-            "format": fields.FORMAT,
-            "version": fields.VERSION,
-            "producer": producer,
-            "tenant_id": tenant,
-            "exported_at": exported_at or fields.spell(newest),
-            "scope": "FULL",
-        }
-        return documents.Dump(
-            document.write_bundle(Bundle(envelope, chunks), set(fields.ARRAYS)),
-            *documents.parted(losses),
-        )
+        data = document.write_bundle(Bundle(whole.envelope, records), set(whole.arrays))
+        return documents.Dump(data, losses)
 
     def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
-        users = {grain.get("user_id") for grain in grains}
-        only = users.pop() if len(users) == 1 else None
-        named = options.pop("user_id", None) or options.get("tenant_id") or only
-        return options | {"tenant_id": tenant_of(named)}
+        made_anew = ("user_id", "tenant_id", "exported_at", "producer", "strict")
+        return {name: value for name, value in options.items() if name not in made_anew}
 
     def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
         return from_grain(grain, get)
@@ -235,9 +180,9 @@ class Aimem(Format):
         return tenant
 
     def native(
-        self, grain: Grain, *, producer: str, owner: str | None
+        self, grain: Grain, *, producer: str, owner: str | None, strict: bool
     ) -> tuple[str, Record | None, list[documents.Loss]]:
-        return "chunks", *native(grain, producer=producer, owner=owner, strict=True)
+        return "chunks", *native(grain, producer=producer, owner=owner, strict=strict)
 
     def kept_options(self, envelope: Mapping[str, Any]) -> dict[str, Any]:
         return {"producer": envelope["producer"]} if "producer" in envelope else {}
@@ -247,10 +192,7 @@ class Aimem(Format):
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
         records: dict[Any, Any] = {fields.ARRAYS[name]: array for name, array in arrays.items()}
-        whole: dict[str, Any] = json.loads(
-            document.write_bundle(Bundle(envelope, records), arrays)
-        )
-        return whole
+        return document.as_document(Bundle(envelope, records), arrays)
 
 
 def _scanned(name: str, source: IO[bytes]) -> DocumentFindings:

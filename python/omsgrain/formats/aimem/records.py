@@ -11,7 +11,6 @@ import binascii
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
 from omsgrain import _core
@@ -39,6 +38,7 @@ from omsgrain.formats.records import (
     belief_fields,
     grain_fields,
     id_of,
+    text_hash,
 )
 from omsgrain.formats.source import RECORD, Source
 from omsgrain.grain import Grain
@@ -418,7 +418,7 @@ def _content(grain: Grain) -> tuple[str, frozenset[str]] | None:
         said = said.get("text")
     if not isinstance(said, str):
         return None  # anyone who puts a grain can mark it as a memory
-    digest = sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
+    digest = text_hash(said)
     found = (
         said if source.hash in (None, digest) else _in_residual(source.residual, "content") or ""
     )

@@ -67,7 +67,6 @@ _MENTION: Final = "entity_mention"
 _REFERENCES: Final = {"parent": "x-parent", "related": "x-related",
                       "related_todos": "x-related-todo"}  # fmt: skip
 _TYPES: Final = {type_: name for name, type_ in _REFERENCES.items()}
-_EPOCH: Final = "1970-01-01T00:00:00Z"
 _KNOWN = frozenset(field.name for field in fields.ENVELOPE)
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
@@ -225,21 +224,21 @@ def adapt(item: model.Item) -> model.Item | None:
             return None
         tags = tuple(tag for tag in item.tags if 1 <= len(tag) <= fields.TAG)
         mentions = tuple(one for one in item.entities if 1 <= len(one.name) <= fields.TEXT)
-        created_at = made or base.in_utc(item.updated_at) or _EPOCH
+        created_at = made or base.in_utc(item.updated_at) or base.EPOCH
         return replace(item, tags=tags, entities=mentions, created_at=created_at,
                        embedding=_short(item.embedding),
                        type=item.type or "observation")  # fmt: skip
     if isinstance(item, model.Entity):
         if not 1 <= len(item.name) <= fields.TEXT:
             return None
-        return replace(item, created_at=made or _EPOCH)
+        return replace(item, created_at=made or base.EPOCH)
     if not isinstance(item, model.Relation) or item.source_kind == "entity":
         return None
     if item.target_kind == "entity" and item.type != _MENTION:
         return None
     weight = item.weight
     good = weight is not None and 0 <= weight <= 1
-    return replace(item, weight=weight if good else 0.5, created_at=made or _EPOCH)
+    return replace(item, weight=weight if good else 0.5, created_at=made or base.EPOCH)
 
 
 def _short(said: model.Embedding | None) -> model.Embedding | None:
@@ -347,7 +346,7 @@ def _envelope(
         "version": fields.VERSION,
         "producer": producer,
         "tenant_id": tenant_of(document.user),
-        "exported_at": base.in_utc(document.exported_at) or _EPOCH,
+        "exported_at": base.in_utc(document.exported_at) or base.EPOCH,
         "scope": "FULL",
     }
     if declared is not None:

@@ -141,13 +141,11 @@ _RFC3339 = re.compile(
 _EPOCH = datetime(1970, 1, 1)
 
 
-def rfc3339(text: str | int | None) -> str | None:
-    if text is None or isinstance(text, int):
-        return None if text is None else times.spell(text)
-    instant = times.parse(text, floating=True)
-    if instant is None or _RFC3339.fullmatch(text):
-        return None if instant is None else text
-    return _spelled(instant) or text
+def rfc3339(text: str | None) -> str | None:
+    instant = None if text is None else times.parse(text, floating=True)
+    if text is None or instant is None:
+        return None
+    return text if _RFC3339.fullmatch(text) else _spelled(instant) or text
 
 
 def date_time(text: str | None) -> str | None:
@@ -159,12 +157,11 @@ def date_time(text: str | None) -> str | None:
     return None if instant is None else _spelled(instant)
 
 
-def in_utc(text: str | int | None) -> str | None:
+def in_utc(text: str | None) -> str | None:
     """Convert a time to AIMEM's UTC form; None if it is invalid or out of range."""
-    spelled = rfc3339(text) if isinstance(text, int) else text
-    if spelled is None or parse_time(spelled) is not None:
-        return spelled
-    instant = times.parse(spelled, floating=True)
+    if text is None or parse_time(text) is not None:
+        return text
+    instant = times.parse(text, floating=True)
     return None if instant is None else _spelled(instant)
 
 
@@ -367,6 +364,8 @@ PREFIXES: Final[dict[Kind, str]] = {"memory": "mem_", "todo": "todo_"}
 """The prefixes of ids that begin with their kind."""
 EXPORT: Final = "exp_"
 """The prefix of an export's id in MIF 1.0."""
+EPOCH: Final = times.spell(0)
+"""The time of what has none."""
 URN: Final = "urn:mif:"
 ENTITY: Final = "entity:"
 """The prefix of an entity's id that is made of its name."""

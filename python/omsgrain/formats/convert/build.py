@@ -62,7 +62,10 @@ def build(
     for address in heap.natives:
         if to.takes_natives:
             array, record, gone = to.native(
-                heap.grains[address], producer=options.producer, owner=owner
+                heap.grains[address],
+                producer=options.producer,
+                owner=owner,
+                strict=options.strict,
             )
             arrays[array] += [] if record is None else [(record, address)]
             losses += gone
@@ -322,14 +325,16 @@ def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -
     left = dict.fromkeys(address for address in heap.grains if address not in own)
     for array in made.arrays.values() if to.carries_inside else ():
         for record, address in array:
-            if address in left:
+            if address not in left:
+                continue
+            del left[address]
+            if member_of(record) is None:  # else it carries the grain already
                 member: dict[str, Any] = {"address": address, "blob": _text(heap.grains[address])}
                 if to.carries_vectors and address in vectors and not _holds(heap.grains[address]):
                     model, data = vectors[address]
                     said = base64.b64encode(data).decode("ascii")
                     member |= {"model": model, "vector": said}
                 to.carry(record, member)
-                del left[address]
     if left:
         beside = {address: _text(heap.grains[address]) for address in left}
         to.carry_beside(made.envelope, beside)

@@ -34,7 +34,7 @@ from omsgrain.formats.document import (
 )
 from omsgrain.formats.mif import check_exact
 from omsgrain.formats.mif_ld.records import Shape
-from omsgrain.formats.records import Record, is_equal
+from omsgrain.formats.records import Record, is_equal, object_of
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
 
@@ -42,10 +42,7 @@ _DOCUMENT: Final = f'"k":"{KIND}"'.encode()
 
 
 def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
-    """Whether a format's own writer cannot write all of these grains.
-
-    It can write a document of its own; some writers also write single records and native grains.
-    """
+    """Whether these grains are more than a document of a format, which its own writer writes."""
     by_address = {grain.address: grain for grain in grains}
     get = raw.getter(by_address)
     own: Manifest | None = None
@@ -56,13 +53,11 @@ def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
         whole = open_manifest(grain, get)
         if whole is not None and whole.format == to.name:
             own = whole
-    of = b'{"f":"%b"' % to.name.encode()
-    if own is not None:
-        listed = (one for array in own.arrays.values() for one in array)
-        return any(not get(one).get(raw.KEY, b"").startswith(of) for one in listed)
-    if not to.takes_natives:
+    if own is None:
         return True
-    return any(not grain.get(raw.KEY, of).startswith(of) for grain in by_address.values())
+    of = b'{"f":"%b"' % to.name.encode()
+    listed = (one for array in own.arrays.values() for one in array)
+    return any(not get(one).get(raw.KEY, b"").startswith(of) for one in listed)
 
 
 def dump(
@@ -249,11 +244,10 @@ def _shape(records: Iterable[Mapping[str, Any]]) -> Shape:
 
 
 def _generator(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the generator of our own documents: absent in early versions, or any version."""
-    found = envelope.get("generator", {})
-    version = found.get("version") if isinstance(found, dict) else None
-    of_ours = isinstance(version, str) and found == {**GENERATOR, "version": version}
-    return found if of_ours or found == {} else GENERATOR
+    """Return the generator of a document of any version of ours; of another, our present one."""
+    version = object_of(envelope, "generator").get("version")
+    ours = {**GENERATOR, "version": version}
+    return ours if isinstance(version, str) and envelope["generator"] == ours else GENERATOR
 
 
 def _stands_beside(found: Import) -> bool:

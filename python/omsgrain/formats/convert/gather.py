@@ -85,7 +85,6 @@ def _locked(grain: Grain) -> bool:
 
 NATIVE: Final = "omsgrain"
 """The format of grains that never were records."""
-_OURS: Final = "omsgrain:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +173,13 @@ def heap(grains: Iterable[Grain]) -> Heap:
     get = raw.getter(by_address)
     found = Heap(by_address, [], {}, [], [])
     for address, grain in by_address.items():
-        source = Source.of(grain)
-        if source is not None and (opened := open_manifest(grain, get)) is not None:
+        source, of_own = Source.of(grain), raw.own(grain, get)
+        if source is not None and (opened := open_manifest(grain, of_own)) is not None:
             found.manifests.append(opened)
             found.beside.append(address)
-        elif source is not None and (record := born(grain, source.format, get)) is not None:
+        elif source is not None and (record := born(grain, source.format, of_own)) is not None:
             found.records.setdefault(source.format, []).append(Born(address, *record))
-        elif _is_ours(grain):
+        elif grain["type"] == "state" and raw.kind_of_ours(grain) is not None:
             found.beside.append(address)
         else:
             found.natives.append(address)
@@ -211,12 +210,6 @@ def _in_order(found: Heap, manifest: Manifest) -> None:
     order = [known[one] for listed in manifest.arrays.values() for one in listed if one in known]
     listed = {one.address for one in order}
     found.records[manifest.format] = order + [one for one in records if one.address not in listed]
-
-
-def _is_ours(grain: Grain) -> bool:
-    context = grain.get("context")
-    kind = context.get("kind") if isinstance(context, Mapping) else None
-    return grain["type"] == "state" and isinstance(kind, str) and kind.startswith(_OURS)
 
 
 def bare(found: Heap) -> tuple[Heap, list[Loss]]:

@@ -291,7 +291,7 @@ def adapt(item: model.Item) -> model.Item | None:
         item = _task(item)
     if isinstance(item, model.MemoryItem):
         times = base.converted(item, base.rfc3339, "updated_at", "accessed_at")
-        made = base.rfc3339(item.created_at) or times["updated_at"] or base.rfc3339(0)
+        made = base.rfc3339(item.created_at) or times["updated_at"] or base.EPOCH
         mentions = tuple(
             replace(one, type=one.type or "unknown", confidence=base.rate(one.confidence))
             for one in item.entities
@@ -311,7 +311,7 @@ def adapt(item: model.Item) -> model.Item | None:
         return replace(
             item,
             **base.converted(item, base.rfc3339, "updated_at", "due", "completed_at"),
-            created_at=base.rfc3339(item.created_at) or base.rfc3339(0),
+            created_at=base.rfc3339(item.created_at) or base.EPOCH,
             status=item.status if item.status in check.STATUSES else "todo",
             priority=item.priority if item.priority in check.PRIORITIES else None,
             embedding=base.whole(item.embedding),

@@ -272,7 +272,7 @@ def adapt(item: model.Item) -> model.Item | None:
         return replace(
             item,
             **base.converted(item, base.rfc3339, "updated_at", "accessed_at"),
-            created_at=base.rfc3339(made) or base.rfc3339(0),
+            created_at=base.rfc3339(made) or base.EPOCH,
             entities=tuple(
                 replace(one, confidence=base.rate(one.confidence)) for one in item.entities
             ),
@@ -282,7 +282,7 @@ def adapt(item: model.Item) -> model.Item | None:
         )
     if isinstance(item, model.Todo):
         times = base.converted(item, base.rfc3339, "updated_at", "due", "completed_at")
-        created_at = base.rfc3339(item.created_at) or base.rfc3339(0)
+        created_at = base.rfc3339(item.created_at) or base.EPOCH
         comments = tuple(
             replace(
                 one,
@@ -300,7 +300,7 @@ def adapt(item: model.Item) -> model.Item | None:
             comments=comments,
         )
     if isinstance(item, model.Project):
-        made = base.rfc3339(item.created_at) or base.rfc3339(0)
+        made = base.rfc3339(item.created_at) or base.EPOCH
         return replace(item, name=item.name or item.id, created_at=made)
     if isinstance(item, model.Relation):
         return replace(

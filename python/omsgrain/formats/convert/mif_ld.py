@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from omsgrain.formats import model
 from omsgrain.formats.convert import base
+from omsgrain.formats.mif_ld import defects
 from omsgrain.formats.mif_ld.document import corpus, together
 from omsgrain.formats.mif_ld.markdown import KEBAB, slug
 from omsgrain.formats.mif_ld.records import CONTEXT, SHAPES, Shape, is_memory, type_of
@@ -40,9 +41,7 @@ SOURCES: Final = {
 }
 """Source type -> name in the model."""
 SAID_SO: Final = {own: name for name, own in SOURCES.items()} | {"ai_generated": "agent_inferred"}
-ENTITIES: Final = {
-    name: name.lower() for name in ("Person", "Organization", "Technology", "Concept", "File")
-}
+ENTITIES: Final = {name: name.lower() for name in defects.ENTITIES}
 NAMED: Final = {own: name for name, own in ENTITIES.items()}
 _RELATED: Final = {name: kebab.replace("-", "_") for name, kebab in KEBAB.items()} | {
     "RelatesTo": _REFERENCE
@@ -288,7 +287,6 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
     return model.Document(rest={name: value for name, value in rest.items() if value})
 
 
-_EPOCH: Final = "1970-01-01T00:00:00Z"
 _WORD: Final = re.compile(r"[a-z][a-z0-9_]*")
 _ENTITY_TYPE: Final = re.compile(r"[a-z][a-z0-9-]*")
 
@@ -316,7 +314,7 @@ def adapt(item: model.Item) -> model.Item | None:
         if not item.content:
             return None
         times = base.converted(item, base.date_time, "updated_at", "accessed_at")
-        made = base.date_time(item.created_at) or times["updated_at"] or _EPOCH
+        made = base.date_time(item.created_at) or times["updated_at"] or base.EPOCH
         return replace(item, **times, created_at=made)
     if not isinstance(item, model.Relation):
         return None

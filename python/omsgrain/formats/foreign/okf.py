@@ -27,7 +27,7 @@ from omsgrain.formats.foreign.base import Translation, strings
 from omsgrain.formats.foreign.directory import DirectoryFormat, TextFile
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif_ld.markdown import split
-from omsgrain.formats.problems import DocumentError
+from omsgrain.formats.problems import DocumentError, value_at
 from omsgrain.formats.records import Record, object_of
 
 VERSION: Final = "0.2"
@@ -192,9 +192,7 @@ def _is_inside(name: str) -> bool:
 
 def _records_lost(document: dict[str, Any]) -> Iterator[Loss]:
     for pointer, kind in MIF2.arrays.items():
-        value: Any = document
-        for key in pointer.split("/")[1:]:
-            value = value.get(key) if isinstance(value, dict) else None
+        value = value_at(document, pointer)
         for record in value if isinstance(value, list) and kind != "memory" else ():
             id = record.get("id") if isinstance(record, dict) else None
             yield Loss(str(id or pointer), kind, f"{Okf.title} has no such record")

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
 from itertools import groupby
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import json_text
@@ -41,14 +41,13 @@ from omsgrain.formats.mif_ld.records import (
     shape_of,
 )
 from omsgrain.formats.mif_ld.validate import Mode, judge, mended
-from omsgrain.formats.problems import MOST, DocumentError, Problem
+from omsgrain.formats.problems import MOST, DocumentError, Problem, steps_of
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
 from omsgrain.grain import Grain
 
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
-LAYOUTS: Final[tuple[Layout, ...]] = get_args(Layout)
 CORPUS: Final = "MemoryCorpus"
 _RECORDS: Final = "records"
 _ARRAYS: Final = (_RECORDS, "memories")
@@ -279,8 +278,8 @@ def reshaped(memory: Record, shape: Shape) -> tuple[Record, list[tuple[str, str,
         return memory, []
     made = _TO[shape](memory)
     for one in judge(made, shape=shape).findings:  # members that only the other shape allows
-        for key in one.pointer.split("/")[1:2]:
-            made.pop(key.replace("~1", "/").replace("~0", "~"), None)
+        for key in steps_of(one.pointer)[:1]:
+            made.pop(key, None)
     named = str(memory.get("@id"))
     losses = lost(memory, _TO[own](made), "", f"shape {shape}")
     # The shape decides the class in @type, so its change is no loss.
