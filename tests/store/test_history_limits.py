@@ -300,6 +300,26 @@ def test_a_small_ring_turns_at_one_size(tmp_path: Path, scale: Scale) -> None:
         assert contents(store)[0] == "map"
 
 
+def test_a_ring_of_encrypted_grains_stays_at_its_size(
+    tmp_path: Path, ring: KeyRing, long: bool
+) -> None:
+    """Their rows are in pages all over the file: a step may not follow another at once."""
+    turns = 100 if long else 16
+    with ring_store(tmp_path / "m.omsg", keys=ring) as store:
+        for turn in range(turns):
+            for part in range(20):
+                first = 1_000 * turn + 50 * part
+                store.put_many(
+                    [
+                        reading(n, content=f"the reading {n} of a long line", user_id=f"u{n % 9}")
+                        for n in range(first, first + 50)
+                    ]
+                )
+        assert len(store) < 1_000 * turns
+        assert store.stats().file_bytes <= 16 << 20
+        assert store.maintenance.check().ok
+
+
 def test_a_full_ring_waits_until_the_pages_of_the_last_run_are_free(tmp_path: Path) -> None:
     limits = HistoryLimits.of(None, "16MiB", None, False)
     assert limits is not None

@@ -170,6 +170,9 @@ PAGE_BYTES = 4 << 20
 MANY_ROWS = 1 << 32
 """More rows than any prefix has."""
 
+NEVER = 1 << 62
+"""More commits than a store has."""
+
 
 class Reader(Protocol):
     """A snapshot of the store: the commits up to one moment.
@@ -494,9 +497,9 @@ class Writer(Reader, Protocol):
         """Write or drop the index rows of one path for the grains in ``(first, last]``."""
         ...
 
-    def has_flushed(self) -> bool:
-        """Whether the pages that the last ``flush`` replaced cannot be used again yet."""
-        return False
+    def commits_since(self) -> tuple[int, int]:
+        """Return how many commits ago this process called ``flush`` and ``remove_many`` last."""
+        ...
 
     def flush(self, least: int = 1) -> None:
         """Write the index rows that wait for it, if those of so many grains or more do.

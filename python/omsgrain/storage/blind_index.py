@@ -81,6 +81,16 @@ def place_of(created_at: int, digest: bytes, seq: int) -> bytes:
     return head + SEQUENCE.pack(seq)[-4:]
 
 
+def _blind_rows(
+    grains: list[tuple[BlindEntry, bytes, int]], keys: Sequence[UserKeys]
+) -> _core.BlindRows:
+    from omsgrain.crypto.seal import mask_stream
+
+    blocks = _core.blind_blocks(grains)
+    streams = [mask_stream(keys[first].place, own) for first, own in blocks]
+    return _core.blind_rows(grains, streams)
+
+
 def add(
     writer: Writer, grains: list[tuple[BlindEntry, bytes, int]], keys: Sequence[UserKeys]
 ) -> None:
@@ -88,11 +98,7 @@ def add(
 
     Of each grain are passed: its entry, the address and number it is stored under, and its keys.
     """
-    from omsgrain.crypto.seal import mask_stream
-
-    blocks = _core.blind_blocks(grains)
-    streams = [mask_stream(keys[first].place, own) for first, own in blocks]
-    writer.set_rows(BLIND, _core.blind_rows(grains, streams))
+    writer.set_rows(BLIND, _blind_rows(grains, keys))
     if writer.row(META, SEALS_RECORD) != SOME_SEALED:
         writer.set_row(META, SEALS_RECORD, SOME_SEALED)
     for table, rows in zip((PLAIN, SEALED, KEYED, KEPT), _core.key_rows(grains), strict=True):
@@ -139,23 +145,27 @@ def forget(writer: Writer, seq: int) -> None:
         key = SEQUENCE.pack(seq)
         blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] == key[-4:]]
         plain = [row for row, value in writer.rows(PLAIN, prefix=number) if value == key]
-        _delete(writer, number, key, blind, plain)
+        writer.unset_rows(BLIND, blind)
+        _delete(writer, plain, [number + key], [key])
 
 
-def remove(writer: Writer, seq: int, place: bytes, entry: BlindEntry) -> None:
-    """Delete the rows of an encrypted grain whose key is here."""
-    blind = [entry.number + token + place for token in _split(entry.tokens)]
-    _delete(writer, entry.number, SEQUENCE.pack(seq), blind, [entry.name])
-
-
-def _delete(
-    writer: Writer, number: bytes, key: bytes, blind: list[bytes], plain: list[bytes]
+def remove(
+    writer: Writer, grains: list[tuple[BlindEntry, bytes, int]], keys: Sequence[UserKeys]
 ) -> None:
-    writer.unset_rows(BLIND, blind)
+    """Delete the rows of encrypted grains whose keys are here, given as in ``add``.
+
+    Each removed row changes its chunk of a sorted run, so remove many grains at once.
+    """
+    writer.unset_rows(BLIND, [row for row, _ in _blind_rows(grains, keys)])
+    plain, sealed, keyed, _ = ([key for key, _ in rows] for rows in _core.key_rows(grains))
+    _delete(writer, plain, keyed, sealed)
+
+
+def _delete(writer: Writer, plain: list[bytes], keyed: list[bytes], sealed: list[bytes]) -> None:
     writer.unset_rows(PLAIN, plain)
-    writer.set_row(KEYED, number + key, None)
-    writer.set_row(KEPT, number + key, None)
-    writer.set_row(SEALED, key, None)
+    writer.unset_rows(KEYED, keyed)
+    writer.unset_rows(KEPT, keyed)
+    writer.unset_rows(SEALED, sealed)
 
 
 def blind_entries(

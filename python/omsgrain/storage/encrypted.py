@@ -58,6 +58,7 @@ MOST_OPENED = 50_000
 """Encrypted grains of one user up to which all can be opened, for a search or a range."""
 
 
+_TOGETHER = 4_096  # grains whose rows are removed at once
 _SOME = 4_096
 """Places of a blind list up to which it is read whole to count it; an estimate needs no more."""
 
@@ -401,8 +402,8 @@ class EncryptingWriter(DecryptingReader):
     def file_use(self) -> tuple[int, int]:
         return self.inner.file_use()
 
-    def has_flushed(self) -> bool:
-        return self.inner.has_flushed()
+    def commits_since(self) -> tuple[int, int]:
+        return self.inner.commits_since()
 
     def flush(self, least: int = 1) -> None:
         self.inner.flush(least)
@@ -428,22 +429,30 @@ class EncryptingWriter(DecryptingReader):
     def remove_many(self, seqs: Sequence[int]) -> None:
         self._forget()
         sealed = self.inner.some_rows(SEALED, [SEQUENCE.pack(seq) for seq in seqs])
-        for key, number in sealed.items():
-            self._remove_rows(SEQUENCE.unpack(key)[0], number)
+        rows = iter(sealed.items())
+        while part := list(islice(rows, _TOGETHER)):
+            self._remove_rows(part)
         self.inner.remove_many(seqs)
 
-    def _remove_rows(self, seq: int, number: bytes) -> None:
+    def _remove_rows(self, sealed: Iterable[tuple[bytes, bytes]]) -> None:
         """Remove the blind rows now; without the key, all rows of its user would be read."""
-        from omsgrain.crypto.seal import mask
-
-        grain = self.grain(seq)
-        if grain is None or grain.sealed:
-            return
-        keys = self.ring.by_number(number)
-        paths = core_of(paths_of(self.inner))  # it may have rows of dropped ones too
-        (entry,) = blind_index.blind_entries([grain.blob], [keys], paths)
-        place = blind_index.place_of(entry.created_at, bytes.fromhex(grain.address), seq)
-        blind_index.remove(self.inner, seq, mask(keys.place, place), entry)
+        opened: list[tuple[int, Grain]] = []
+        owners: list[UserKeys] = []
+        for key, number in sealed:
+            (seq,) = SEQUENCE.unpack(key)
+            grain = self.grain(seq)
+            if grain is not None and not grain.sealed:
+                opened.append((seq, grain))
+                owners.append(self.ring.by_number(number))
+        if opened:
+            paths = core_of(paths_of(self.inner))  # there may be rows of dropped ones too
+            blobs = [grain.blob for _, grain in opened]
+            entries = blind_index.blind_entries(blobs, owners, paths)
+            grains = [
+                (entry, bytes.fromhex(grain.address), seq)
+                for entry, (seq, grain) in zip(entries, opened, strict=True)
+            ]
+            blind_index.remove(self.inner, grains, owners)
 
 
 T = TypeVar("T")

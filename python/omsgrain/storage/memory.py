@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar
 from omsgrain import _core
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage.base import (
+    NEVER,
     PAGE_BYTES,
     PAGE_GRAINS,
     CheckProblem,
@@ -436,8 +437,8 @@ class _MemoryWriter(_MemoryReader):
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
 
-    def has_flushed(self) -> bool:
-        return False
+    def commits_since(self) -> tuple[int, int]:
+        return NEVER, NEVER
 
     def flush(self, least: int = 1) -> None:
         """Nothing to do."""

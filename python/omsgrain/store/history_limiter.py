@@ -9,8 +9,7 @@ gone (``storage/audit/gaps.py``), and writes no tombstones: the grains may come 
 The index rows of a grain are in pages all over the file, so a step of 16,000 grains writes hardly
 more pages than one of 1,000; and the rows of new grains are in the same pages. So a step is long,
 and writes the waiting index rows too. Once a store is full, the next one follows when as many
-grains have come. Steps right behind another are short: LMDB cannot use yet the pages that the one
-before has freed.
+grains have come, and not at once: LMDB cannot use yet the pages that the one before has freed.
 """
 
 from __future__ import annotations
@@ -51,11 +50,13 @@ _ALL = _core.term("all", None)  # all grains that are not encrypted
 _PART = 32  # a first step has this part of the grains
 _CITES = ("derived_from", "link")  # kinds of terms that hold the address of another grain
 _GROWTH = 32  # larger by this part of the size, grains leave, however few came
-_FAR = 16  # too large by this part of the size, a step follows at each look
+_FAR = 16  # too large by this part of the size, as many grains leave as seem to have to
 _PULL = 8  # too large by a hundredth, 8 in a hundred more leave than came
 _SHARE = 256  # a writer bounds the history itself once it has put this part of the size
 _AGAIN = 16_384  # grains removed until those are looked at again that came late or were kept
 _AGAIN_SECONDS = 600.0
+_USABLE = 2  # commits until LMDB can use the pages again that one replaced
+_SURELY = 4  # and until it can, also if a snapshot was open meanwhile
 _LOOK_SECONDS = 1.0  # a full store is looked at so often, and whenever that much was put
 _NAMED = 4_096  # of the removed grains were versions of others: their lineages are looked at
 _ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
@@ -89,6 +90,7 @@ class HistoryLimiter:
         self._lock = threading.Lock()
         self._stored = 0  # bytes put since the last look
         self._looked = time.monotonic()  # when that was
+        self._stepped = -_LOOK_SECONDS  # when it last removed grains
         self._level: Level | None = None  # after grains left because of the size
         self._aged_at: float | None = None  # when it last removed all that had aged out
         self._at = _BEGIN  # the last grains that were looked at
@@ -179,6 +181,7 @@ class HistoryLimiter:
         if done.all_aged:
             self._aged_at = time.monotonic()
         if done.looked:
+            self._stepped = time.monotonic()
             self._named += done.named
             if done.lineages is not None:
                 self._named, self._many_named = 0, max(_NAMED, done.lineages // 4)
@@ -209,15 +212,16 @@ class HistoryLimiter:
             page = next_page(writer, at, now - limits.keep, most)
         all_aged = aging and not page.grains
         if not page.grains and limits.max_bytes is not None:
-            here, excess = Level.of(writer, limits)
+            full, excess = Level.of(writer, limits)
+            # Not while the pages that the last step or run of the index freed cannot be used yet.
+            # Without a further put that would be so for ever; and large batches bring many runs.
             far = excess >= limits.max_bytes // _FAR
-            # Not right behind a run of the index: the pages that it freed cannot be used yet.
-            if far or whole or not writer.has_flushed():
-                level = self._level if first else None
-                wanted = _for_size(limits.max_bytes, excess, here, level, most)
+            late = far and time.monotonic() - self._stepped >= _LOOK_SECONDS
+            flushed, removed = writer.commits_since()
+            waits = removed < _USABLE or (flushed < _SURELY and not far)
+            if whole or late or not waits:
+                wanted = _for_size(limits.max_bytes, excess, full, self._level, most)
             page = next_page(writer, at, None, wanted)
-            if not far:
-                full = here
         if not page.grains:
             return Step(all_aged, at, wanted)
         writer.flush(len(page.grains) // 2)
@@ -283,7 +287,8 @@ def _for_size(size: int, excess: int, here: Level, level: Level | None, most: in
     while it is not.
     """
     if level is None or abs(excess) >= size // _FAR:
-        return most if excess > 0 else 0
+        far = for_size(excess, here.used, here.grains)
+        return max(most, min(far, FIRST_STEP)) if excess > 0 else 0
     grown = here.grains - level.grains
     if grown < most and here.used - level.used < size // _GROWTH:
         return 0
@@ -355,10 +360,7 @@ def remove_page(
     grains = {seq: grain for seq, grain in page.grains.items() if grain is not None}
     kept = rules_of(context, writer, limits, grains, now)
     leaving = sorted(seq for seq in grains if seq not in kept)
-    if page.encrypted:
-        found = removal.names_of_many(writer, leaving)
-    else:
-        found = {seq: removal.GrainAddresses.of_plain(grains[seq]) for seq in leaving}
+    found = {seq: removal.GrainAddresses.of(grains[seq], page.encrypted) for seq in leaving}
     gone = removal.remove_named(
         writer, context.settings, found, reason_code=REASON, tombstone=False
     )

@@ -133,7 +133,8 @@ class Environment:
         self.memtable = Memtable(0)  # what this process knows beyond the watermark
         # what the last snapshot made of its commit (``reader.py``); None if nothing
         self.seen: SnapshotCache | None = None
-        self.flushed = -1_000  # the commit of the last run of the index, if this process wrote it
+        # the commits of the last run of the index, and of the last removal, of this process
+        self.flushed = self.removed = -1_000
         self.head_file = HeadFile(path / HEAD_FILE)  # the note of how far the store had come
         self.closed = False  # nothing can be done with it any more
         # how much memory it may take: the tightest that any of its handles asked for

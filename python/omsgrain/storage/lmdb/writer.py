@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from omsgrain.storage.lmdb.environment import Environment
 
 _ROWS_TOGETHER = 20_000  # index rows handed to LMDB at a time
-_UNUSABLE = 4  # commits until the pages that one replaced are surely used again
 _MANY = 16  # keys that are looked up in order
 _PLACES_TOGETHER = 256  # places read at a time, since rows may be moved during a walk
 
@@ -263,6 +262,7 @@ class LmdbWriter(LmdbReader):
         forget(self, numbers)
         self._drop_addresses([row[:ADDRESS] + key[-4:] for key, row in rows])
         self.unset_rows(BLOBS, [key for key, _ in rows])
+        self._env.removed = int(self._txn.id())
         last, blob_bytes, grains, watermark = self.head
         # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
@@ -360,8 +360,9 @@ class LmdbWriter(LmdbReader):
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
-    def has_flushed(self) -> bool:
-        return int(self._txn.id()) - self._env.flushed < _UNUSABLE
+    def commits_since(self) -> tuple[int, int]:
+        commit = int(self._txn.id())
+        return commit - self._env.flushed, commit - self._env.removed
 
     def flush(self, least: int = 1) -> None:
         """Write the addresses and index rows beyond the watermark."""

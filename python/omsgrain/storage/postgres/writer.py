@@ -12,7 +12,7 @@ import psycopg
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Reader, Which
+from omsgrain.storage.base import NEVER, Reader, Which
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.postgres.connection import Database, PostgresHead
@@ -379,8 +379,8 @@ class PostgresWriter(PostgresReader):
         self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
         return number
 
-    def has_flushed(self) -> bool:
-        return False
+    def commits_since(self) -> tuple[int, int]:
+        return NEVER, NEVER
 
     def flush(self, least: int = 1) -> None:
         """Nothing to do."""

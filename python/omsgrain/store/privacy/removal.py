@@ -79,10 +79,14 @@ class GrainAddresses:
     said: bytes | None = field(default=None, repr=False)
 
     @classmethod
-    def of_plain(cls, grain: Grain) -> GrainAddresses:
-        """Return those of a grain that is stored in plain text."""
+    def of(cls, grain: Grain, encrypted: bool) -> GrainAddresses:
+        """Return those of a grain of the store, given whether it is encrypted there."""
         digest = bytes.fromhex(grain.address)
-        return cls(digest, digest, grain.blob)
+        if not encrypted:
+            return cls(digest, digest, grain.blob)
+        if grain.sealed:
+            return cls(digest, None)
+        return cls(digest, sha256(grain.blob).digest(), grain.blob)
 
     @property
     def sealed(self) -> bool:
@@ -112,10 +116,9 @@ def names_of_many(reader: Reader, seqs: Iterable[int]) -> dict[int, GrainAddress
             raise
         except OmsError:  # damaged, or encrypted with an unknown key
             grain = None
-        if grain is None or grain.sealed:
-            found[seq] = GrainAddresses(stored, None)
-        else:
-            found[seq] = GrainAddresses(stored, sha256(grain.blob).digest(), grain.blob)
+        found[seq] = (
+            GrainAddresses(stored, None) if grain is None else GrainAddresses.of(grain, True)
+        )
     return found
 
 
