@@ -14,14 +14,13 @@ from omsgrain.crypto.detached import signature_path
 from omsgrain.durable import refuse_existing
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats.base import Format
+from omsgrain.formats.convert.build import holds_embedding
 from omsgrain.formats.document import Added, Import, Loss, parted
 from omsgrain.formats.problems import Problem
-from omsgrain.formats.source import Source
 from omsgrain.formats.table import (
     CONTAINER,
     FORMATS,
     OF_DIRECTORIES,
-    VERSIONS,
     only_read,
     sniff_directory,
     sniff_file,
@@ -103,7 +102,7 @@ def convert(
         losses += [
             Loss(grain.address, "embedding", why)
             for grain in read.grains
-            if grain.address in read.vectors and not _has_its_own(grain)
+            if grain.address in read.vectors and not holds_embedding(grain)
         ]
     else:
         given = options | (secret if encrypt else {})
@@ -166,10 +165,3 @@ def _opened(data: bytes, resolver: Resolver | None) -> Grain:
     from omsgrain.crypto.cose import open_signed
 
     return open_signed(data, resolver=resolver).grain
-
-
-def _has_its_own(grain: Grain) -> bool:
-    """Whether the grain itself has its embedding: of MIF it does, of a bundle it does not."""
-    source = Source.of(grain)
-    known = None if source is None else VERSIONS.get(source.format)
-    return known is not None and known.embedding_member is not None

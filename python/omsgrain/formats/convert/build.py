@@ -330,7 +330,11 @@ def load_up(made: Made, heap: Heap, to: Format, vectors: Mapping[str, Vector]) -
             del left[address]
             if member_of(record) is None:  # else it carries the grain already
                 member: dict[str, Any] = {"address": address, "blob": _text(heap.grains[address])}
-                if to.carries_vectors and address in vectors and not _holds(heap.grains[address]):
+                if (
+                    to.carries_vectors
+                    and address in vectors
+                    and not holds_embedding(heap.grains[address])
+                ):
                     model, data = vectors[address]
                     said = base64.b64encode(data).decode("ascii")
                     member |= {"model": model, "vector": said}
@@ -351,8 +355,8 @@ def vector_of(record: Mapping[str, Any]) -> Vector | None:
     return Vector(member["model"], data) if data and len(data) % 4 == 0 else None
 
 
-def _holds(grain: Grain) -> bool:
-    """Whether the grain itself holds its embedding."""
+def holds_embedding(grain: Grain) -> bool:
+    """Whether the grain itself holds its embedding: of MIF it does, of a bundle it does not."""
     source = Source.of(grain)
     known = None if source is None else FORMATS.get(source.format)
     return isinstance(known, Mif) and known.embedding_member is not None
