@@ -92,6 +92,19 @@ def test_a_recorder_that_was_killed_early(
     assert b"JSON" not in shell.err
 
 
+def test_errors_name_the_file_of_a_directory(shell: Shell, tmp_path: Path) -> None:
+    folder = tmp_path / "rosbag2"
+    folder.mkdir()
+    (folder / "metadata.yaml").write_text("")
+    bag = write_mcap(folder / "rosbag2_0.mcap").read_bytes()
+    (folder / "rosbag2_1.mcap").write_bytes(bag[: len(bag) // 2])
+    _, error = shell.error("ingest", tmp_path / "m.omsg", folder)
+    assert error["message"].startswith("rosbag2_1.mcap: ")
+    assert shell.refused("ingest", tmp_path / "n.omsg", folder, "--errors", "collect")
+    (rejects,) = tmp_path.glob("*.rejects.jsonl")
+    assert rejects.read_text().count("rosbag2_1.mcap: ") == 1
+
+
 def test_warnings_name_the_message(shell: Shell, tmp_path: Path) -> None:
     with (tmp_path / "old.mcap").open("wb") as file:  # its clock was at 1970
         writer = Writer(file)

@@ -85,6 +85,7 @@ def import_bag(
         whole = _Counts()
         for file in rosbag2.files_of(Path(path)):
             batch = _Observations(mapping, IngestOptions(errors, options or {}, allow_erased))
+            batch.file = "" if file == Path(path) else f"{file.name}: "
             counts = _Counts()
             with file.open("rb") as stream:
                 for consumed in _batches(file, stream, selection, report, batch, counts):
@@ -200,6 +201,7 @@ def _batches(
             else:
                 report.metadata.append(entry.name)
     except (FormatError, UnsupportedError) as error:
+        error.message = batch.file + error.message
         if batch.how.errors == "raise":
             raise
         batch.rejected.append(error)
@@ -219,6 +221,7 @@ class _Observations:
     origins: list[tuple[ObservedChannel, BagMessage]] = field(default_factory=list)
     rejected: list[OmsError] = field(default_factory=list)
     size: int = 0
+    file: str = ""  # its name before each message, if it is one of several
 
     @property
     def is_full(self) -> bool:
@@ -235,7 +238,7 @@ class _Observations:
                 fields = _mapped(fields, self.mapping)
         except OmsError as error:
             observed.report.rejected += 1
-            self.rejected.append(_located(error, observed, message))
+            self.rejected.append(self._located(error, observed, message))
             return
         observed.report.observed += 1
         self.fields.append(fields)
@@ -249,7 +252,7 @@ class _Observations:
             self.place_item(item.index, item.error)
             rejected.append(item.error)
         warnings = [
-            (0, f"{_place_of(*self.origins[w.index])}: {w.message}") for w in batch.warnings
+            (0, f"{self._place(*self.origins[w.index])}: {w.message}") for w in batch.warnings
         ]
         step = IngestStep(consumed, rejected=rejected, warnings=warnings)
         step = store_batch(store, batch, step, self, self.how)
@@ -261,7 +264,19 @@ class _Observations:
         observed, message = self.origins[item]
         observed.report.observed -= 1
         observed.report.rejected += 1
-        _located(error, observed, message)
+        self._located(error, observed, message)
+
+    def _place(self, observed: ObservedChannel, message: BagMessage) -> str:
+        return f"{self.file}{observed.channel.topic}, message {message.sequence}"
+
+    def _located(
+        self, error: OmsError, observed: ObservedChannel, message: BagMessage
+    ) -> OmsError:
+        """Say in an error which message it is about, and where that is in the file."""
+        inside = "" if error.offset is None else f", byte {error.offset} of the message"
+        error.message = f"{self._place(observed, message)}: {error.message}{inside}"
+        error.offset = message.offset
+        return error
 
 
 def _mapped(fields: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
@@ -271,18 +286,6 @@ def _mapped(fields: dict[str, Any], mapping: Mapping) -> dict[str, Any]:
     if mapping.type != fields["type"]:
         fields = {"created_at": fields["created_at"]}
     return {**fields, **mapped, "context": {**mapped.get("context", {}), **context}}
-
-
-def _place_of(observed: ObservedChannel, message: BagMessage) -> str:
-    return f"{observed.channel.topic}, message {message.sequence}"
-
-
-def _located(error: OmsError, observed: ObservedChannel, message: BagMessage) -> OmsError:
-    """Say in an error which message it is about, and where that is in the file."""
-    inside = "" if error.offset is None else f", byte {error.offset} of the message"
-    error.message = f"{_place_of(observed, message)}: {error.message}{inside}"
-    error.offset = message.offset
-    return error
 
 
 def _sha256(stream: BinaryIO) -> str:
