@@ -59,15 +59,18 @@ def rows_of(store: GrainStore) -> dict[Table, list[tuple[bytes, bytes]]]:
 class CutObjects(Objects):
     """A place that takes so many objects, then fails; it counts what it was sent."""
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(
+        self, path: Path, most: int | None = None, error: type[StoreError] = StoreError
+    ) -> None:
         self.inner = objects_at(path)
+        self.error = error
         self.name = self.inner.name
         self.most = most
         self.sent: list[str] = []
 
     def put(self, name: str, data: bytes) -> None:
         if self.most is not None and len(self.sent) >= self.most:
-            raise StoreError("the line is cut")
+            raise self.error("it is cut")
         self.inner.put(name, data)
         self.sent.append(name)
 

@@ -187,7 +187,9 @@ def bound_socket(listening: Listening) -> Generator[socket.socket, None, None]:
             bound.bind(address)
             bound.listen(_BACKLOG)
         except OSError as error:
-            raise StoreError("cannot listen on the port", found=error.strerror) from None
+            raise StoreError(
+                f"cannot listen on port {listening.port}", found=error.strerror
+            ) from None
         yield bound
     finally:
         bound.close()

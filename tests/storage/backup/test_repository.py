@@ -16,6 +16,7 @@ from obstore.store import LocalStore, MemoryStore
 import omsgrain as og
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import (
+    DiskFullError,
     ErasedError,
     NotFoundError,
     OmsError,
@@ -426,6 +427,23 @@ def test_prune_waits_for_a_backup_that_runs(
     assert not objects(place, "running")
     needed = {part.sha256 for part in BackupRepository(place).find().parts}
     assert objects(place, "parts") == needed
+
+
+def test_prune_makes_room_after_a_full_disk(
+    store: GrainStore, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(store, place, HOUR)
+    store.put_many([reading(number) for number in range(600, 700)])
+    make(store, place, 2 * HOUR)
+    store.put_many([reading(number) for number in range(700, 800)])
+    full = CutObjects(place, 2, DiskFullError)
+    monkeypatch.setattr(repositories, "objects_at", lambda _: full)
+    with pytest.raises(DiskFullError):
+        store.maintenance.backup_to(place)
+    monkeypatch.undo()
+    report = BackupRepository(place).prune(keep_last=1)
+    assert not report.waiting and len(report.removed) == 1 and report.parts > 0
+    make(store, place, 3 * HOUR)
 
 
 def test_a_backup_relies_on_no_part_that_a_prune_may_delete(

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from omsgrain.counts import counted
 from omsgrain.durable import file_path
 from omsgrain.errors import (
+    DiskFullError,
     IntegrityError,
     NotFoundError,
     RangeError,
@@ -179,6 +180,13 @@ class BackupRepository:
         resumes = self._is_running(now)
         mark = f"{_RUNNING}/{now:015d}-{os.urandom(8).hex()}"
         self._objects.put(mark, b"")
+        try:
+            return self._add(reader, now, mark, resumes)
+        except DiskFullError:
+            self._objects.delete(mark)  # a prune makes room at once; else the next one resumes
+            raise
+
+    def _add(self, reader: Reader, now: int, mark: str, resumes: bool) -> BackupReport:
         manifests = self._manifests()
         newest = self._readable(*manifests[-1]) if manifests else None
         store = _identity(reader)
