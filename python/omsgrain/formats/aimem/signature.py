@@ -22,16 +22,16 @@ from omsgrain.crypto.signers import Pieces, Signer
 from omsgrain.errors import SignatureError
 from omsgrain.formats import json_text
 from omsgrain.formats.aimem.document import MEMBER, Sum, records
-from omsgrain.formats.aimem.fields import LIMITS, AimemLimits
+from omsgrain.formats.aimem.fields import LIMITS
 
 HEADER: Final = "AIMEM-Signature"
 
 _BASE64 = re.compile("[A-Za-z0-9_-]*")
 
 
-def canonical(data: bytes, limits: AimemLimits = LIMITS) -> bytes:
+def canonical(data: bytes) -> bytes:
     """The signed bytes of a bundle in one document."""
-    return _core.canonical_json(data.removeprefix(json_text.MARK), MEMBER, limits.depth)
+    return _core.canonical_json(data.removeprefix(json_text.MARK), MEMBER, LIMITS.depth)
 
 
 def canonical_of_lines(source: IO[bytes]) -> bytes:
