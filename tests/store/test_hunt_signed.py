@@ -260,7 +260,7 @@ def test_an_erasure_marks_all_its_pages(
     plain = [bytes.fromhex(og.address(store.get(address).blob)) for address in new]
     store.privacy.erase(["ann-17"], reason_code="gdpr17", ciphertext=True)
     with context_of(store).storage.read() as reader:
-        below = getattr(reader, "inner", reader)
+        below = reader.raw
         said = b"".join(row for table in (EVENTS, STATES) for _, row in below.rows(table))
     assert not [digest for digest in plain if digest in said]
     assert all(store.status(address).superseded_by not in (None, *new) for address in old) or (

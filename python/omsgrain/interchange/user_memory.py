@@ -158,24 +158,24 @@ class UserMemory:
             yield reader
 
     def _current(self, reader: Reader) -> Iterator[int]:
-        plain: Reader = getattr(reader, "inner", reader)
-        for place in plain.places(_core.term("user_id", self._tenant), None, False, "current"):
+        for place in reader.raw.places(
+            _core.term("user_id", self._tenant), None, False, "current"
+        ):
             yield int.from_bytes(place[12:], "big")
         check_keys(reader)
         if isinstance(reader, DecryptingReader):
             _refuse_unknown(reader)
-        yield from (seq for seq in self._sealed(reader) if not plain.is_past(seq))
+        yield from (seq for seq in self._sealed(reader) if not reader.is_past(seq))
 
     def _restricted(self, reader: Reader) -> list[int]:
         """The numbers of the grains that would be current if they were not restricted."""
-        plain: Reader = getattr(reader, "inner", reader)
-        places = plain.places(_core.term("user_id", self._tenant), None, False, "past")
+        places = reader.raw.places(_core.term("user_id", self._tenant), None, False, "past")
         past = [int.from_bytes(place[12:], "big") for place in places]
         past += self._sealed(reader)
         found: list[int] = []
         for at in range(0, len(past), _STATES):
             keys = [SEQUENCE.pack(seq) for seq in past[at : at + _STATES]]
-            rows = plain.some_rows(STATES, keys)
+            rows = reader.some_rows(STATES, keys)
             found += (SEQUENCE.unpack(key)[0] for key in keys
                       if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
         return found

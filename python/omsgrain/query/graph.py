@@ -20,7 +20,7 @@ from omsgrain.errors import IntegrityError, NotFoundError, RangeError, SchemaErr
 from omsgrain.grain import Grain
 from omsgrain.header import Header, read_header
 from omsgrain.query.walk import Ended
-from omsgrain.storage.base import KeyedReader, Reader, Which
+from omsgrain.storage.base import Reader, Which
 
 LINKS = {
     "derived_from": "derived_from",
@@ -98,7 +98,7 @@ def naming(
 
 def names_of(reader: Reader, address: str) -> tuple[str, ...]:
     """The addresses by which others may name a grain: a sealed one that is open has two."""
-    if not isinstance(reader, KeyedReader):
+    if reader.raw is reader:
         return (address,)
     seq = reader.find([bytes.fromhex(address)])[0]
     grain = None if seq is None else reader.grain(seq)

@@ -166,7 +166,6 @@ both."""
 PAGE_GRAINS = 1_000
 PAGE_BYTES = 4 << 20
 
-
 MANY_ROWS = 1 << 32
 """More rows than any prefix has."""
 
@@ -183,6 +182,20 @@ class Reader(Protocol):
     """
 
     __slots__ = ()
+
+    @property
+    def raw(self) -> Reader:
+        """The reader below the decryption, which finds grains by their stored addresses only."""
+        ...
+
+    def keys_of(self, seq: int) -> UserKeys | None:
+        """Return the keys of an encrypted grain; None from a reader without keys.
+
+        Raises:
+            KeyMissingError: the keys are not here.
+            ErasedError: they were destroyed.
+        """
+        return None
 
     def count(self) -> int:
         """Return the number of grains."""
@@ -227,6 +240,13 @@ class Reader(Protocol):
     def hashed_page(self, after: int) -> list[tuple[int, bytes, bytes | None]]:
         """Return the next sequence numbers, blobs and digests; no digest for a damaged blob."""
         ...
+
+    def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int] | None:
+        """Return the next rows, of about so many bytes, and the number of the last.
+
+        A row is a blob behind the first bytes of its digest; None from a storage without them.
+        """
+        return None
 
     def blob_at(self, seq: int) -> bytes | None:
         """Return the blob with a sequence number, or None."""
@@ -402,20 +422,6 @@ class Reader(Protocol):
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         """Return the highest key of a table of life STATE and its value; None if it is empty."""
-        ...
-
-
-@runtime_checkable
-class KeyedReader(Protocol):
-    """A reader with keys."""
-
-    def keys_of(self, seq: int) -> UserKeys:
-        """Return the keys of a grain.
-
-        Raises:
-            KeyMissingError: the keys are not here.
-            ErasedError: they were destroyed.
-        """
         ...
 
 

@@ -83,6 +83,10 @@ class DecryptingReader(Reader):
         self._sealers: dict[bytes, Sealer] = {}
         self._trying: blind_index.KeyTrial | None = None
 
+    @property
+    def raw(self) -> Reader:
+        return self.inner
+
     def has_sealed(self) -> bool:
         """Return whether any grain is encrypted with a key of the ring."""
         after: bytes | None = None
@@ -175,6 +179,9 @@ class DecryptingReader(Reader):
 
     def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
         return self.inner.hashed_blobs(seqs)
+
+    def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int] | None:
+        return self.inner.marked_rows(after, size)
 
     def blob_at(self, seq: int) -> bytes | None:
         return self.inner.blob_at(seq)

@@ -29,7 +29,6 @@ import msgpack
 from omsgrain import _core
 from omsgrain.errors import ErasedError, IntegrityError, KeyMissingError, RangeError
 from omsgrain.storage import blind_index
-from omsgrain.storage.base import KeyedReader
 from omsgrain.storage.tables import BLIND, INDEXED_RECORD, KEYED, META, SEALED, SEQUENCE
 
 if TYPE_CHECKING:
@@ -235,7 +234,7 @@ def make_blind_rows(writer: Writer) -> int:
     """
     paths = paths_of(writer)
     lacking = [path for path in paths if not (path.dropped or path.blind_ready)]
-    if not lacking or not isinstance(writer, KeyedReader):
+    if not lacking or writer.raw is writer:
         return 0
     only = core_of(tuple([replace(path, first=0, last=0) for path in lacking]))
     first = done = min(path.blind for path in lacking)
@@ -257,7 +256,7 @@ def make_blind_rows(writer: Writer) -> int:
             done = seq
             continue
         with suppress(IntegrityError, KeyMissingError):  # no query shows a damaged grain
-            if (grain := writer.grain(seq)) is not None:
+            if (grain := writer.grain(seq)) is not None and keys is not None:
                 rows += blind_index.value_rows(seq, grain, keys, only)
                 size += len(grain.blob)
         done = seq

@@ -287,6 +287,10 @@ class _MemoryReader(Reader):
     def count(self) -> int:
         return self.head.grains
 
+    @property
+    def raw(self) -> Reader:
+        return self
+
     def last_seq(self) -> int:
         return self.head.last_seq
 

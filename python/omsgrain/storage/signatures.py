@@ -26,7 +26,6 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import DidError, IntegrityError, OmsError, RangeError, SignedMismatchError
 from omsgrain.header import SIGNED_BIT
-from omsgrain.storage.base import KeyedReader
 from omsgrain.storage.tables import SEQUENCE, SIGNATURES
 
 if TYPE_CHECKING:
@@ -182,9 +181,11 @@ def _unsealed(reader: Reader, seq: int, rows: list[tuple[bytes, bytes]]) -> Iter
     from omsgrain.crypto.seal import Sealer
 
     grain = reader.grain(seq)
-    if grain is None or grain.sealed or not isinstance(reader, KeyedReader):
+    if grain is None or grain.sealed:
         return
     keys = reader.keys_of(seq)
+    if keys is None:
+        return
     sealer = Sealer(keys.content)
     for key, row in rows:
         opened = sealer.unseal_vector(row[1:], key)

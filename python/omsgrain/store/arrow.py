@@ -472,8 +472,7 @@ def _all(context: Context, leavers: Leavers) -> Iterator[list[Numbered]]:
 
 def _hashed(reader: Reader, after: int) -> tuple[list[Numbered], int]:
     """The next blobs, and the last one's number; none where a grain was deleted or is damaged."""
-    rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
-    rows, end = rows_of(after, _PAGE) if rows_of else ([], after)
+    rows, end = reader.marked_rows(after, _PAGE) or ([], after)
     # A gap is a deleted grain; the rows do not say which.
     blobs = _core.sound_blobs(rows, MARK) if end - after == len(rows) else None
     return ([], after) if blobs is None else (list(enumerate(blobs, after + 1)), end)

@@ -26,7 +26,6 @@ from omsgrain.grain import Grain, stored_grain, stored_grains
 from omsgrain.storage.base import (
     TEXT_FILE,
     CommitStorage,
-    KeyedReader,
     Reader,
     Storage,
     Writer,
@@ -466,8 +465,6 @@ def check_reason(reason_code: object) -> None:
 
 def destroyed(reader: Reader, seq: int) -> bool:
     """Whether the key of an encrypted grain is known to be destroyed."""
-    if not isinstance(reader, KeyedReader):
-        return False
     try:
         reader.keys_of(seq)
     except ErasedError:

@@ -141,10 +141,10 @@ def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
     from omsgrain.container.layout import MAX_GRAIN, MIN_GRAIN
     from omsgrain.container.region import Block
 
-    rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
-    if rows_of is None:
+    found = reader.marked_rows(after, _PAGE)
+    if found is None:
         return None
-    rows, end = rows_of(after, _PAGE)
+    rows, end = found
     packed = _core.pack_rows(rows, MARK) if rows and end <= last else None
     if packed is None or packed[3] & SIGNED_BIT:
         return None

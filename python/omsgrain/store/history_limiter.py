@@ -329,9 +329,10 @@ def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -
         at = at._replace(seq=max(seqs, default=at.seq))
     else:
         # Below the decryption, which would look for the grains of each user.
-        below: Reader = getattr(reader, "inner", reader)
         before = max(end, 0).to_bytes(7, "big")[1:]
-        walk = takewhile(lambda place: place[:6] < before, below.places(_ALL, at.place, False))
+        walk = takewhile(
+            lambda place: place[:6] < before, reader.raw.places(_ALL, at.place, False)
+        )
         places = list(islice(walk, max(most, 0)))
         seqs = [seq_at(place) for place in places]
         at = at._replace(place=max(places, default=at.place))
@@ -345,8 +346,7 @@ def _next_sealed(reader: Reader, seq: int) -> int | None:
 
 
 def _next_place(reader: Reader, place: bytes | None) -> bytes | None:
-    below: Reader = getattr(reader, "inner", reader)
-    return next(below.places(_ALL, place, False), None)
+    return next(reader.raw.places(_ALL, place, False), None)
 
 
 def seq_at(place: bytes) -> int:

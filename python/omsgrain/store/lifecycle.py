@@ -31,7 +31,7 @@ from omsgrain.query.history import MOST_VERSIONS
 from omsgrain.query.query import among
 from omsgrain.query.walk import Walk
 from omsgrain.storage import records
-from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import PAST, GrainStatus, Verification, pack, unpack
 from omsgrain.storage.tables import (
     COUNTERS,
@@ -312,7 +312,7 @@ def _is_joined(reader: Reader, seq: int, new: str) -> bool:
 
 def _refuse_destroyed(reader: Reader, seq: int) -> None:
     blob = reader.blob_at(seq)
-    if blob is not None and blob[1] & ENCRYPTED_BIT and isinstance(reader, KeyedReader):
+    if blob is not None and blob[1] & ENCRYPTED_BIT:
         with suppress(KeyMissingError):
             reader.keys_of(seq)
 

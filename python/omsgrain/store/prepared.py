@@ -365,7 +365,6 @@ class Placed(NamedTuple):
 def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[Placed]:
     """Put grains of which some are encrypted or signed, with their blind rows and signatures."""
     pairs = given.pairs
-    below: Writer = getattr(writer, "inner", writer)
     first = _firsts(given, which)
     digests = _known(writer, given, which)
     fresh = [i for i in which if digests[i] is None and first[i] == i]
@@ -377,7 +376,7 @@ def place(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> list[P
     _add_rows(writer, given, sealed + _unread(writer, given, fresh, news))
     if not given.signatures:
         return [Placed(stands[i], news.get(i, False)) for i in which]
-    seqs = dict(zip(which, below.find([stands[i] for i in which]), strict=True))
+    seqs = dict(zip(which, writer.raw.find([stands[i] for i in which]), strict=True))
     placed = []
     for i in which:
         new, seq = news.get(i, False), seqs[i]
@@ -400,8 +399,7 @@ def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
     row = writer.row(PLAIN, sealed.blind.name)
     if row is None:
         plain = given.plain(i)
-        below: Writer = getattr(writer, "inner", writer)
-        return plain if below.find([plain])[0] is not None else None
+        return plain if writer.raw.find([plain])[0] is not None else None
     blob = writer.blob_at(SEQUENCE.unpack(row)[0])
     return None if blob is None else sha256(blob).digest()
 
@@ -409,11 +407,10 @@ def known(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
 def _known(writer: Writer, given: PreparedGrains, which: Sequence[int]) -> dict[int, bytes | None]:
     """Do the same for many; nearly always one look-up shows that the store has none of them."""
     names = [one.blind.name for i in which if (one := given.sealed.get(i))]
-    below: Writer = getattr(writer, "inner", writer)
     if writer.some_rows(PLAIN, names):
         return {i: known(writer, given, i) for i in which}
     plain = [i for i in which if i in given.sealed]
-    found = below.find([given.plain(i) for i in plain])
+    found = writer.raw.find([given.plain(i) for i in plain])
     there = {i: given.plain(i) for i, seq in zip(plain, found, strict=True) if seq is not None}
     return {i: there.get(i) for i in which}
 
@@ -423,8 +420,7 @@ def _unread(
 ) -> list[tuple[int, int]]:
     """Return those that arrived encrypted before, when the store lacked their key."""
     met = [i for i in which if i in given.sealed and not news[i]]
-    below: Writer = getattr(writer, "inner", writer)
-    seqs = below.find([given.pairs[i][0] for i in met])
+    seqs = writer.raw.find([given.pairs[i][0] for i in met])
     found = {seq: i for seq, i in zip(seqs, met, strict=True) if seq is not None}
     return [(i, seq) for seq, i in found.items() if blind_index.key_of(writer, seq) is None]
 

@@ -16,7 +16,7 @@ from omsgrain.grain import Grain, make
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.policy.rules import matches
 from omsgrain.storage import signatures
-from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import Verification
 from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SIGNED
@@ -197,13 +197,11 @@ def _read(reader: Reader, seq: int) -> _Stored:
         raise IntegrityError("the stored bytes are damaged")
     grain = reader.grain(seq)
     if grain is None or (grain.sealed and not blob[1] & SIGNED_BIT):
-        if isinstance(reader, KeyedReader):
-            reader.keys_of(seq)  # raises with the reason
+        reader.keys_of(seq)  # with keys, it raises with the reason
         raise KeyMissingError("the grain is encrypted, and its key is needed to sign it")
     if not blob[1] & (SIGNED_BIT | ENCRYPTED_BIT) or blob[1] & SIGNED_BIT:
         return _Stored(grain, blob, None)
-    keys = reader.keys_of(seq) if isinstance(reader, KeyedReader) else None
-    return _Stored(grain, grain.blob, keys)
+    return _Stored(grain, grain.blob, reader.keys_of(seq))
 
 
 def _successor(old: Grain, justification: str | None) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from omsgrain import _core
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search import vectors
-from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.store.context import Context, StorePart, seq_of, stored_digest
 
 if TYPE_CHECKING:
@@ -111,8 +111,11 @@ def vectors_at(reader: Reader, seq: int) -> dict[str, Sequence[float]]:
 def sealer_of(reader: Reader, seq: int) -> Sealer | None:
     """Return the sealer for a grain's vectors; None for a plain grain or without keys."""
     blob = reader.blob_at(seq)
-    if blob is None or not blob[1] & ENCRYPTED_BIT or not isinstance(reader, KeyedReader):
+    if blob is None or not blob[1] & ENCRYPTED_BIT:
+        return None
+    keys = reader.keys_of(seq)
+    if keys is None:
         return None
     from omsgrain.crypto.seal import Sealer
 
-    return Sealer(reader.keys_of(seq).vector)
+    return Sealer(keys.vector)

@@ -224,9 +224,8 @@ def _asked(settings: Settings, given: PreparedGrains) -> Sequence[int]:
 
 def address_of_same(writer: Writer, given: PreparedGrains, i: int) -> bytes | None:
     """Return the address under which the store has a grain already, encrypted or not."""
-    below: Writer = getattr(writer, "inner", writer)
     digest = given.pairs[i][0]
-    if below.find([digest])[0] is not None:
+    if writer.raw.find([digest])[0] is not None:
         return digest
     return known(writer, given, i) if given.sealed else None
 

@@ -159,10 +159,9 @@ def items(
 ) -> Batch:
     """Make the batch of some items, by the numbers and keys of their grains, in order."""
     making = _BatchMaker(reader, settings, NamespaceScope(hello.namespaces), purpose, size)
-    below: Reader = getattr(reader, "inner", reader)
     rest: list[bytes] = []
     for seq, key in found:
-        blob = below.blob_at(seq) or b""
+        blob = reader.blob_at(seq) or b""
         if making.is_full:
             rest.append(sha256(blob).digest() + key[KEY:])
         elif kind == "holds":
@@ -536,13 +535,11 @@ class _PutTransaction:
     def _put(self, given: PreparedGrains) -> tuple[int, int]:
         """Write grains; return how many are new, and how many the store had."""
         writer = self._writer
-        below: Reader = getattr(writer, "inner", writer)
         digests = [digest for digest, _ in given.pairs]
         if not digests:
             return 0, 0
-        gone = {
-            i for i in tombstones.refused(writer, digests) if below.find([digests[i]])[0] is None
-        }
+        erased = tombstones.refused(writer, digests)
+        gone = {i for i in erased if writer.raw.find([digests[i]])[0] is None}
         which = [i for i in range(len(digests)) if i not in gone]
         outcome = put_admitted(context_of(self._store), writer, given.only(which), False, False)
         refused = {which[n]: error for n, error in outcome.refused.items()}

@@ -169,9 +169,8 @@ def _passed_over(reader: Reader, after: int, hints: frozenset[bytes] | None) -> 
 
     Rows without their numbers are read five times as fast as ``page`` reads grains.
     """
-    rows_of = getattr(getattr(reader, "inner", reader), "marked_rows", None)
-    while hints is not None and rows_of is not None:
-        rows, end = rows_of(after, _LUMP)
+    while hints is not None and (found := reader.marked_rows(after, _LUMP)) is not None:
+        rows, end = found
         heads = {row[MARK : MARK + _HEAD] for row in rows}
         if not rows or any(_may_be(head, hints) for head in heads):
             break

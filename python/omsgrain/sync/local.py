@@ -233,8 +233,7 @@ class LocalPeer:
         found: list[tuple[int, bytes]] = []
         if whole := [key for key in keys if len(key) >= KEY]:
             with self._context.storage.read() as reader:
-                below: Reader = getattr(reader, "inner", reader)
-                seqs = below.find([key[:KEY] for key in whole])
+                seqs = reader.raw.find([key[:KEY] for key in whole])
             found = [(seq, key) for seq, key in zip(seqs, whole, strict=True) if seq is not None]
         if short := [key for key in keys if len(key) == SHORT]:
             with _viewing, self._context.storage.read() as reader:
@@ -429,8 +428,7 @@ class ScopedPeer:
         """Return the positions of the keys whose grains are here and out of scope."""
         found = set()
         with self._storage.read() as reader:
-            below = getattr(reader, "inner", reader)
-            for i, seq in enumerate(below.find(list(keys))):
+            for i, seq in enumerate(reader.raw.find(list(keys))):
                 blob = None if seq is None else reader.blob_at(seq)
                 if seq is not None and blob and not self._scope.takes(reader, seq, blob):
                     found.add(i)

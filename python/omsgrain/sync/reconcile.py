@@ -30,7 +30,7 @@ from omsgrain import _core
 from omsgrain.errors import IntegrityError, OmsError, RangeError, SchemaError, StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
-from omsgrain.storage.base import KeyedReader, Reader, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.tables import DELETED, EVENTS, META, REMOVALS, SEQUENCE, TOMBSTONES, event_of
 from omsgrain.sync import states
 from omsgrain.sync.peer import (
@@ -103,7 +103,7 @@ class NamespaceScope:
 
     def numbers(self, reader: Reader, after: int, last: int) -> list[int] | None:
         """Return the numbers of its grains by the index; None where a scan is cheaper."""
-        if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
+        if self.namespaces is None or self._families or reader.raw is not reader:
             return None
         terms = [_core.term("namespace", name) for name in self.namespaces]
         if _WORTH * sum(reader.term_count(term) for term in terms) > last - after:
@@ -113,7 +113,7 @@ class NamespaceScope:
 
     def count(self, reader: Reader) -> int:
         """Return the number of its grains, or of all grains where counting would be a scan."""
-        if self.namespaces is None or self._families or isinstance(reader, KeyedReader):
+        if self.namespaces is None or self._families or reader.raw is not reader:
             return reader.count()
         return sum(reader.term_count(_core.term("namespace", name)) for name in self.namespaces)
 

@@ -91,8 +91,7 @@ def reported_state(reader: Reader, seq: int, address: bytes) -> GrainState | Non
 def _shown(reader: Reader, successors: Sequence[str]) -> Iterator[bytes]:
     """Yield the addresses of successors; for an erased one its mark."""
     digests = [bytes.fromhex(one) for one in successors]
-    below: Reader = getattr(reader, "inner", reader)
-    for digest, seq in zip(digests, below.find(digests) if digests else (), strict=True):
+    for digest, seq in zip(digests, reader.raw.find(digests) if digests else (), strict=True):
         if seq is None and tombstones.refused(reader, [digest]):
             yield tombstones.mark_of(reader, digest) or digest
         else:

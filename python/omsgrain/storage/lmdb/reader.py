@@ -133,6 +133,10 @@ class LmdbReader(TermReader):
         """Return the size of the file's pages, and the number of the commit that is read."""
         return int(self._txn.stat(self._tables[META])["psize"]), self._txn.id()
 
+    @property
+    def raw(self) -> LmdbReader:
+        return self
+
     def last_seq(self) -> int:
         return self.head.last_seq
 
@@ -264,11 +268,7 @@ class LmdbReader(TermReader):
         return hashed([(SEQUENCE.unpack(key)[0], row) for key, row in rows])
 
     def marked_rows(self, after: int, size: int) -> tuple[list[bytes], int]:
-        """Return the next rows, of about so many bytes, and the number of the last.
-
-        Each is a blob behind the first bytes of its address. To make the numbers of all would
-        cost as much again.
-        """
+        # To make the number of each row would cost as much again.
         rows: list[bytes] = []
         with self._txn.cursor(self._tables[BLOBS]) as cursor:
             if not cursor.set_range(SEQUENCE.pack(after + 1)):

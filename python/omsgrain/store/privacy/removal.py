@@ -194,11 +194,10 @@ def _new_marks(writer: Writer, found: Iterable[GrainAddresses]) -> dict[bytes, b
         pass
     plain = {names.plain: names.sealed for names in found if names.plain is not None}
     said = list(mentions.named(writer, plain))
-    below: Reader = getattr(writer, "inner", writer)
     # A plain grain in the store may have the plain address of an encrypted one.
     said = [
         digest
-        for digest, seq in zip(said, below.find(said), strict=True)
+        for digest, seq in zip(said, writer.raw.find(said), strict=True)
         if not plain[digest] or seq is None
     ]
     if said:
@@ -299,11 +298,10 @@ def mark_names(writer: Writer, digests: Iterable[bytes]) -> None:
 def _marks(reader: Reader, named: Collection[bytes]) -> dict[bytes, bytes]:
     """Return the marks of grains that were erased and are not in the store again."""
     digests = list(named)
-    below: Reader = getattr(reader, "inner", reader)
     gone = [digests[i] for i in tombstones.refused(reader, digests)]
     return {
         digest: mark
-        for digest, seq in zip(gone, below.find(gone), strict=True)
+        for digest, seq in zip(gone, reader.raw.find(gone), strict=True)
         if seq is None and (mark := tombstones.mark_of(reader, digest)) is not None
     }
 
