@@ -90,6 +90,10 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.reader, name)
 
+    @property
+    def raw(self) -> Counting:
+        return self
+
     def grain(self, seq: int) -> og.Grain | None:
         self.blobs += 1
         return self.reader.grain(seq)

@@ -33,14 +33,13 @@ from omsgrain.interchange.outcome import (
     Own,
 )
 from omsgrain.search.vectors import DIMENSIONS
-from omsgrain.store.context import context_of
+from omsgrain.store.context import context_of, see_whole
 from omsgrain.store.import_batch import (
     ImportStep,
     ImportTerms,
     RecordImport,
     RecordOutcome,
     batches,
-    check_batch_size,
     note_import,
     refusal,
 )
@@ -288,7 +287,7 @@ def import_bundle(
     content and a newer ``created_at`` supersedes an ordinary one; one that is DNA-class or pinned
     only with ``allow_dna_updates``.
     """
-    check_batch_size(batch_size)
+    see_whole("batch_size", batch_size, 1)
     if isinstance(source, Bundle):
         envelope, warnings, arrays = source.envelope, source.warnings, frozenset(source.records)
         every: Iterable[tuple[Kind, dict[str, Any]]] = (

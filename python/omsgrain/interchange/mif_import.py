@@ -28,7 +28,7 @@ from omsgrain.interchange.parse import (
 )
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
-from omsgrain.store.context import context_of
+from omsgrain.store.context import context_of, see_whole
 from omsgrain.store.export_filter import SHARING
 from omsgrain.store.import_batch import (
     DONE,
@@ -36,7 +36,6 @@ from omsgrain.store.import_batch import (
     RecordImport,
     RecordOutcome,
     batches,
-    check_batch_size,
     note_import,
     refusal,
 )
@@ -73,7 +72,7 @@ def import_document(
 
     An invalid record, or one that the store refuses, is reported, and the others are imported.
     """
-    check_batch_size(batch_size)
+    see_whole("batch_size", batch_size, 1)
     strategy = strategy_of(merge_strategy)
     if isinstance(document, bytes):
         document = read(document, format=format, user_id=user_id, **options)

@@ -30,6 +30,7 @@ from omsgrain.memory.record import (
     values_of,
 )
 from omsgrain.memory.trace import traced
+from omsgrain.query.query import see_limit
 from omsgrain.query.times import now
 from omsgrain.search.words import split
 from omsgrain.store import import_batch
@@ -196,8 +197,7 @@ def matches(
 
     ``types`` are types of memories or of grains. An embedder ranks by meaning too.
     """
-    if not 1 <= limit <= MOST:
-        raise RangeError("limit is out of range", field="/limit", expected=f"1 to {MOST}")
+    see_limit(limit, MOST)
     factors.check()
     filters = {**filters, "user_id": user_id}
     owned = UserGrains(store, user_id)

@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, SchemaError, number_found
+from omsgrain.errors import SchemaError
 from omsgrain.query import times
 from omsgrain.query import where as values
 from omsgrain.query.times import Time
 from omsgrain.query.where import ValueTest, ValueTests
 from omsgrain.registry import TYPES
 from omsgrain.search.words import split
-from omsgrain.storage.base import Which
+from omsgrain.storage.base import Which, see_range
 from omsgrain.storage.records import PAST, RETRACTED, SUPERSEDED, Verification
 
 FOREVER = 1 << 47
@@ -445,13 +445,7 @@ def _confidence(value: object) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong("min_confidence", "a number from 0 to 1", value)
-    if not 0 <= value <= 1:  # NaN neither
-        raise RangeError(
-            "no confidence is so",
-            field="/min_confidence",
-            expected="0 to 1",
-            found=number_found(value),
-        )
+    see_range("min_confidence", value, 0, 1)
     return float(value)
 
 

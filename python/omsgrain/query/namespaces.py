@@ -26,15 +26,13 @@ def namespaces(
     if not isinstance(prefix, str):
         expected = "a string"
         raise SchemaError("a prefix of the wrong kind", field="/prefix", expected=expected)
-    opened = reader if is_opened(reader) else None
     begun = unicodedata.normalize("NFC", prefix)
-    plain = reader if opened is None else opened.inner
     asked = living(reader, conditions({"user_id": user_id}), clock)
-    if user_id is not None and opened is not None and opened.has_sealed():
-        opened.keys_to_open(user_id)  # refuses a user with too many grains
+    if user_id is not None and is_opened(reader) and reader.has_sealed():
+        reader.keys_to_open(user_id)  # refuses a user with too many grains
         found = _of_grains(reader, asked)
     else:
-        found = _of_keys(plain, begun, asked)
+        found = _of_keys(reader.raw, begun, asked)
     return sorted({name for name in found if name.startswith(begun)})
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
 from omsgrain.formats.source import STATE
@@ -19,7 +19,6 @@ from omsgrain.query.walk import (
     ALL,
     INDEX_IT,
     TOGETHER,
-    Opened,
     Walk,
     is_opened,
     lists_beside,
@@ -27,6 +26,9 @@ from omsgrain.query.walk import (
 )
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 from omsgrain.storage.indexed_paths import paths_of
+
+if TYPE_CHECKING:
+    from omsgrain.storage.encrypted import DecryptingReader
 
 Incomplete: TypeAlias = Literal["refused", "bytes"]
 """Why a search ended early: too many matches that filters refused, or grains of too many bytes."""
@@ -157,9 +159,9 @@ def hits(found: Sequence[tuple[bytes, Grain]], names: tuple[str, ...]) -> list[H
     return [new(Hit, (grain, None, names, grain.address, None)) for _, grain in found]
 
 
-def page_of(grains: Sequence[Grain], names: tuple[str, ...] = ()) -> Page:
+def page_of(grains: Sequence[Grain]) -> Page:
     """Make a page of results that nothing follows."""
-    return Page([Hit(one, None, names, one.address) for one in grains], None, None, None, None, 0)
+    return Page([Hit(one, None, (), one.address) for one in grains], None, None, None, None, 0)
 
 
 Order = Literal["newest", "oldest"]
@@ -224,13 +226,13 @@ def _see(order: Order, limit: int) -> None:
     see_limit(limit)
 
 
-def see_limit(limit: int) -> None:
+def see_limit(limit: int, most: int = _LIMIT) -> None:
     """Refuse a number of results that no page can have."""
-    if type(limit) is not int or not 1 <= limit <= _LIMIT:
+    if type(limit) is not int or not 1 <= limit <= most:
         raise RangeError(
             "limit is out of range",
             field="/limit",
-            expected=f"1 to {_LIMIT}",
+            expected=f"1 to {most}",
             found=number_found(limit),
         )
 
@@ -307,8 +309,7 @@ def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Cond
             asked = with_values(asked, blind, ranges=False)
         terms, asked = _among_sealed(terms, asked, scan)
     else:
-        if is_opened(terms):
-            terms = terms.inner
+        terms = terms.raw
         if paths:
             asked = with_values(asked, paths, ranges=True)
     if asked.scans and not scan:
@@ -325,7 +326,9 @@ def among(terms: Reader, asked: Conditions, *, scan: bool) -> tuple[Reader, Cond
     return terms, asked
 
 
-def _among_sealed(terms: Opened, asked: Conditions, scan: bool) -> tuple[Reader, Conditions]:
+def _among_sealed(
+    terms: DecryptingReader, asked: Conditions, scan: bool
+) -> tuple[Reader, Conditions]:
     user_id = asked.equal.get("user_id")
     if asked.ranges:
         if user_id is None:

@@ -14,10 +14,10 @@ import json
 import re
 import unicodedata
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from math import isqrt
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 from omsgrain import _core
 from omsgrain.errors import UnsupportedError
@@ -33,7 +33,7 @@ from omsgrain.storage.records import PAST, unpack
 from omsgrain.storage.tables import SEQUENCE, STATES
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.seal import UserKeys
+    from omsgrain.storage.encrypted import DecryptingReader
 
 
 def holds(states: Reader, seq: int, grain: Grain, asked: Conditions) -> bool:
@@ -185,33 +185,9 @@ INDEX_IT = ", or an indexed path (store.paths.add)"
 _COUNTED = 16  # lists whose grains are counted at a time
 
 
-class Opened(Protocol):
-    """A snapshot in which sealed grains are open."""
-
-    inner: Reader
-
-    @property
-    def users(self) -> int:
-        """How many users may have some."""
-        ...
-
-    def has_sealed(self) -> bool: ...
-
-    def keys_to_open(self, user_id: str) -> UserKeys | None:
-        """The keys of a user, all of whose grains may be opened."""
-        ...
-
-    def narrowed(self, user_id: str | None, words: Iterable[str]) -> Reader:
-        """The same, with the sealed grains of one user only, or with those words."""
-        ...
-
-
-def is_opened(terms: object) -> TypeGuard[Opened]:
-    """Tell whether sealed grains are open in a snapshot.
-
-    One method tells; to compare all of a protocol takes longer than a query.
-    """
-    return hasattr(terms, "narrowed")
+def is_opened(terms: Reader) -> TypeGuard[DecryptingReader]:
+    """Tell whether sealed grains are open in a snapshot."""
+    return terms.raw is not terms
 
 
 class Walk:

@@ -57,7 +57,7 @@ def see_open(closed: bool, process: int) -> None:
 
 def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:
     """Refuse a number outside its range, including NaN."""
-    if not least <= value <= most:
+    if not isinstance(value, int | float) or not least <= value <= most:
         raise RangeError(
             f"{name} is out of range",
             field=f"/{name}",

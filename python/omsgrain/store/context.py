@@ -19,8 +19,10 @@ from omsgrain.errors import (
     KeyMissingError,
     NotFoundError,
     OmsError,
+    RangeError,
     SchemaError,
     StoreError,
+    number_found,
 )
 from omsgrain.grain import Grain, stored_grain, stored_grains
 from omsgrain.storage.base import (
@@ -460,6 +462,17 @@ def check_reason(reason_code: object) -> None:
             "invalid reason code",
             field="/reason_code",
             expected="one word of 1 to 256 printable characters, without spaces",
+        )
+
+
+def see_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+    """Refuse what is no whole number, and a number outside its range."""
+    if type(value) is not int or value < least or (most is not None and value > most):
+        raise RangeError(
+            f"{name} is out of range",
+            field=f"/{name}",
+            expected=f"{least} or more" if most is None else f"{least} to {most}",
+            found=number_found(value),
         )
 
 

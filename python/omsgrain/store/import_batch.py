@@ -30,9 +30,7 @@ from omsgrain.errors import (
     ErasedError,
     NotFoundError,
     OmsError,
-    RangeError,
     StoreError,
-    number_found,
 )
 from omsgrain.grain import Grain
 from omsgrain.storage import erasure_queue
@@ -236,13 +234,6 @@ def refusal(outcome: RecordOutcome) -> tuple[Literal["erased", "refused"], str] 
         return None
     erased = isinstance(outcome.error, ErasedError)
     return "erased" if erased else "refused", outcome.error.code
-
-
-def check_batch_size(size: int) -> None:
-    """Refuse a batch without a record."""
-    if type(size) is not int or size < 1:
-        found = number_found(size)
-        raise RangeError("a batch has at least one record", field="/batch_size", found=found)
 
 
 def batches(records: Iterable[R], size: int, weight: Callable[[R], int]) -> Iterator[list[R]]:

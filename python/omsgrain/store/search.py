@@ -10,11 +10,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import RangeError, SchemaError, UnsupportedError, number_found
+from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.source import STATE
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.filters import conditions
-from omsgrain.query.query import Hit, Incomplete, Page
+from omsgrain.query.query import Hit, Incomplete, Page, see_limit
 from omsgrain.query.walk import (
     Walk,
     holds,
@@ -22,9 +22,9 @@ from omsgrain.query.walk import (
     living,
     state_holds,
 )
-from omsgrain.storage.base import Reader
+from omsgrain.storage.base import Reader, see_range
 from omsgrain.storage.tables import SEALED, SEQUENCE
-from omsgrain.store.context import Context
+from omsgrain.store.context import Context, see_whole
 
 if TYPE_CHECKING:
     from omsgrain.query.filters import Conditions, Filters
@@ -54,25 +54,14 @@ def search(
     from omsgrain.search.text import read_query
 
     share = VECTOR_WEIGHT if vector_weight is None else vector_weight
-    if not isinstance(share, int | float) or not 0 <= share <= 1:
-        raise RangeError(
-            "vector_weight is out of range", field="/vector_weight", expected="0 to 1"
-        )
-
+    see_range("vector_weight", share, 0, 1)
     if text is None and vector is None:
         raise SchemaError("a search needs words or a vector", expected="text, vector, or both")
     if type(wait) is not bool:
         raise SchemaError("wait is a bool", field="/wait", expected="True or False")
-    if type(limit) is not int or not 1 <= limit <= _LIMIT:
-        raise RangeError(
-            "limit out of range",
-            field="/limit",
-            expected=f"1 to {_LIMIT}",
-            found=number_found(limit),
-        )
-    if most_bytes is not None and (type(most_bytes) is not int or most_bytes < 1):
-        expected = "an integer of at least 1"
-        raise RangeError("not a number of bytes", field="/most_bytes", expected=expected)
+    see_limit(limit, _LIMIT)
+    if most_bytes is not None:
+        see_whole("most_bytes", most_bytes, 1)
     asked = conditions(filters, context.settings.clock)
     with context.inner.read() as reader:
         asked = living(reader, asked, context.settings.clock)

@@ -28,11 +28,9 @@ from omsgrain.errors import (
     KeyMissingError,
     OmsError,
     OmsWarning,
-    RangeError,
     SchemaError,
     SignatureError,
     StoreError,
-    number_found,
 )
 from omsgrain.grain import Grain, options, stored_grain
 from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
@@ -41,7 +39,7 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.encrypted import EncryptingWriter
 from omsgrain.storage.tables import META, SEALED
 from omsgrain.store import prepared, source_tombstones
-from omsgrain.store.context import Context, Settings, seq_of, stored_digest
+from omsgrain.store.context import Context, Settings, see_whole, seq_of, stored_digest
 from omsgrain.store.expiry import end_of, renew, set_end_of
 from omsgrain.store.prepared import (
     KeysMovedError,
@@ -569,9 +567,7 @@ def put_many(
 ) -> PutReport:
     stop = stops(errors)
     end = None if expires_at is None else end_of(context, expires_at)
-    if type(batch_size) is not int or batch_size < 1:
-        found = number_found(batch_size)
-        raise RangeError("a batch has at least one item", field="/batch_size", found=found)
+    see_whole("batch_size", batch_size, 1)
     report = PutReport([], 0, 0, [], [])
     held: list[PreparedGrains] = []
     size = min(batch_size, context.settings.budget.batch)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import KeyMissingError, NotFoundError, OmsWarning, RangeError, SchemaError
+from omsgrain.errors import KeyMissingError, NotFoundError, OmsWarning, SchemaError
 from omsgrain.grain import Grain, make
 from omsgrain.policy import modes
 from omsgrain.policy.reach import HOPS
@@ -28,7 +28,7 @@ from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import RETRACTED, SUPERSEDED
 from omsgrain.storage.tables import SEQUENCE, STATES
-from omsgrain.store.context import Context, destroyed
+from omsgrain.store.context import Context, destroyed, see_whole
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy.identity import unopened
 from omsgrain.store.write import Item, prepare_one, put_admitted, write_grains
@@ -263,8 +263,7 @@ def withdraw_consent(
     signer: Signer | None,
 ) -> WithdrawalReport:
     days = SLA_DAYS if sla_days is None else sla_days
-    if type(days) is not int or not 0 <= days <= SLA_DAYS:
-        raise RangeError("sla_days out of range", field="/sla_days", expected="0 to 30 days")
+    see_whole("sla_days", days, 0, SLA_DAYS)
     if not isinstance(reason, str | None):
         raise SchemaError("reason must be a text", field="/reason")
     with context.storage.read() as reader:

@@ -18,7 +18,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain.counts import counted
-from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, RangeError, SchemaError
+from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
 from omsgrain.storage import erasure_queue, mentions, tombstones
@@ -26,7 +26,7 @@ from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED
 from omsgrain.store import lifecycle
-from omsgrain.store.context import Context, check_reason, destroyed
+from omsgrain.store.context import Context, check_reason, destroyed, see_whole
 from omsgrain.store.maintenance import Maintenance
 from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.identity import Identities, PersonalGrain, Selection, by_pages, select
@@ -497,5 +497,4 @@ def _check(reason_code: str, mentions: str, scrub: str, within_days: int) -> Non
         raise SchemaError("unknown choice for mentions", field="/mentions", expected=expected)
     if scrub not in ("now", "queued"):
         raise SchemaError("unknown choice for scrub", field="/scrub", expected='"now" or "queued"')
-    if type(within_days) is not int or not 0 <= within_days <= WITHIN:
-        raise RangeError("within_days out of range", field="/within_days", expected="0 to 30 days")
+    see_whole("within_days", within_days, 0, WITHIN)
