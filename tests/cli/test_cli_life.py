@@ -105,7 +105,7 @@ def test_mark_and_state(shell: Shell, store: Path) -> None:
 
 
 def test_holds_and_deletion(shell: Shell, store: Path) -> None:
-    hold = ("--authority", "court", "--reason-code", "litigation")
+    hold = ("--authority", "court", "--reason", "litigation")
     assert shell.json("hold", store, OLD, *hold)["held"]
     assert shell.json("state", store, OLD)["holds"][0]["authority"] == "court"
     status, error = shell.error("delete", store, OLD)

@@ -18,9 +18,9 @@ from omsgrain.query.filters import Filters
 from omsgrain.storage import erasure_queue
 from omsgrain.store.context import Settings, context_of
 from support.invented_people import Clock
+from support.query_stores import TIME, note
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, made, opened
 
-TIME = 1_700_000_000_000
 KINDS = ["memory", "lmdb", "sealed memory", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
 
 
@@ -33,20 +33,6 @@ def clock() -> Clock:
 def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path, Settings(clock=clock)) as store:
         yield store
-
-
-def note(n: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "door",
-        "relation": "is",
-        "object": f"open {n}",
-        "confidence": 0.9,
-        "created_at": TIME + n,
-        "user_id": "ada",
-        "namespace": f"house:{n}",
-        **fields,
-    }
 
 
 def seen(store: og.GrainStore) -> dict[str, list[int]]:

@@ -15,7 +15,7 @@ from omsgrain.integrations.entries import Entries
 from omsgrain.integrations.mem0 import Memory as Mem0
 from omsgrain.search import vectors
 from support.child_process import ended
-from support.query_stores import TIME
+from support.query_stores import TIME, note
 from support.store_kinds import POSTGRES, SEALED_POSTGRES, opened
 
 KINDS = ["memory", "lmdb", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
@@ -25,19 +25,6 @@ KINDS = ["memory", "lmdb", "sealed lmdb", POSTGRES, SEALED_POSTGRES]
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[og.GrainStore]:
     with opened(request.param, tmp_path) as store:
         yield store
-
-
-def note(n: int, **fields: Any) -> dict[str, Any]:
-    return {
-        "type": "belief",
-        "subject": "door",
-        "relation": "is",
-        "object": f"open {n}",
-        "confidence": 0.9,
-        "created_at": TIME + n,
-        "user_id": "ada",
-        **fields,
-    }
 
 
 def kept(store: og.GrainStore, address: str) -> dict[str, list[float]]:

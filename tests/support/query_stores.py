@@ -31,6 +31,21 @@ def event(name: str, at: int, **fields: Any) -> dict[str, Any]:
     return {"type": "event", "content": name, "created_at": TIME + at, **fields}
 
 
+def note(n: int, **fields: Any) -> dict[str, Any]:
+    """A belief of Ada about a door, in a house of its own."""
+    return {
+        "type": "belief",
+        "subject": "door",
+        "relation": "is",
+        "object": f"open {n}",
+        "confidence": 0.9,
+        "created_at": TIME + n,
+        "user_id": "ada",
+        "namespace": f"house:{n}",
+        **fields,
+    }
+
+
 def verified(status: Verification) -> GrainStatus:
     return GrainStatus(verification_status=status)
 

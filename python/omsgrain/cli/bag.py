@@ -48,9 +48,7 @@ def print_report(report: BagReport) -> None:
             click.echo(output.safe(f"not stored: {output.plural(len(names), what)}: {shown}"))
     for found in report.differences[: output.SHOWN]:
         click.echo(output.safe(f"Warning: {_difference(found)}"), err=True)
-    more = len(report.differences) - output.SHOWN
-    if more > 0:
-        click.echo(f"… and {more} more differences", err=True)
+    output.more(len(report.differences) - output.SHOWN, "differences")
 
 
 def _difference(found: BagDifference) -> str:

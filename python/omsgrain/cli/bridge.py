@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +20,7 @@ from omsgrain.cli.command import (
     NewPath,
     Seconds,
     log_format_option,
+    options,
     packages,
     refuse_given,
     size_option,
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
     from omsgrain.bridge.broker import Broker, BrokerConnection
     from omsgrain.server.log import Log
 
-F = TypeVar("F", bound=Callable[..., Any])
-
 EXAMPLES = r"""
 From robots over MQTT, shared with other bridges of the group hub:
     omsgrain bridge hub.omsg --mqtt mqtt://127.0.0.1:1883 --topic robots/+/memory --group hub \
@@ -60,69 +59,66 @@ _NATS = ("stream", "durable", "subject", "ack_wait", "creds")
 _READING = ("group", "subject", "dead_letter", "dead_letter_dir")
 
 
-def _options(command: F) -> F:
-    for option in reversed((
-        click.option("--mqtt", metavar="URL",
-                     help="An MQTT 5 broker: mqtt://HOST:PORT, or mqtts."),
-        click.option("--topic", multiple=True, metavar="FILTER",
-                     help="A topic to subscribe to, with + and #. Repeatable."),
-        click.option("--group", metavar="NAME",
-                     help="Share the topics with all bridges of this group ($share/NAME/...)."),
-        click.option("--client-id", metavar="NAME",
-                     help="The name of the session; by default made of this machine, STORE and "
-                         "the group. Each bridge needs its own."),
-        click.option("--session", type=click.IntRange(0, 0xFFFFFFFF), default=7 * 86_400,
-                     metavar="SECONDS",
-                     help="How long the broker keeps messages while the bridge is not connected."),
-        click.option("--nats", metavar="URL", help="A NATS server: nats://HOST:PORT, or tls."),
-        click.option("--stream", metavar="NAME", help="The stream to read; it must exist."),
-        click.option("--durable", metavar="NAME", default="omsgrain",
-                     help="The consumer, created if it does not exist. Bridges with the same "
-                     "consumer share its messages."),
-        click.option("--subject", metavar="FILTER",
-                     help="Only messages of these subjects, if the consumer is created."),
-        click.option("--ack-wait", type=Seconds(0.1, 86_400), default=30.0,
-                     metavar="SECONDS",
-                     help="When NATS delivers an unacknowledged message again, if the consumer "
-                     "is created."),
-        click.option("--dead-letter", metavar="NAME",
-                     help="A topic or subject of the same broker for refused messages."),
-        click.option("--dead-letter-dir", type=NewPath(dir_okay=True, file_okay=False),
-                     help="A directory for refused messages, as files."),
-        click.option("--publish", metavar="NAME",
-                     help="Publish the changes of STORE to this topic or subject."),
-        click.option("--user", metavar="NAME", help="The user name. The URL must not contain it."),
-        click.option("--password-file", type=EXISTING,
-                     help="The password, or a NATS token: the first line of this file; by "
-                         f"default {PASSWORD}."),
-        click.option("--plain-password", is_flag=True,
-                     help="Send the password over the network without TLS."),
-        click.option("--creds", type=EXISTING, help="A credentials file of NATS."),
-        click.option("--ca", type=EXISTING, help="Certificate authorities for TLS, PEM."),
-        click.option("--cert", type=EXISTING, help="The bridge's certificate, PEM."),
-        click.option("--key", type=EXISTING, help="The certificate's private key, PEM."),
-        click.option("--batch", type=click.IntRange(1, 65_535), default=1_000,
-                     metavar="N", help="The most messages in one commit."),
-        size_option("--batch-bytes", "8MB", "About how many bytes in one commit."),
-        click.option("--batch-age", type=Seconds(0, 60), default=0.25,
-                     metavar="SECONDS", help="How long a message may wait for others."),
-        click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
-                     metavar="N",
-                     help="The most unacknowledged messages that the broker delivers."),
-        size_option("--message-limit", "16MB", "The largest message; larger ones are refused."),
-        click.option("--require-signatures", is_flag=True,
-                     help="Accept only grains with a valid signature."),
-        policy_option,
-        history_options,
-        click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
-                     metavar="SECONDS", help="Time between two reports."),
-        click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="N",
-                     help="Serve figures for Prometheus at http://127.0.0.1:N/metrics; 0 "
-                     "chooses a free port."),
-        log_format_option,
-    )):  # fmt: skip
-        command = option(command)
-    return command
+_options = options(*reversed((
+    click.option("--mqtt", metavar="URL",
+                 help="An MQTT 5 broker: mqtt://HOST:PORT, or mqtts."),
+    click.option("--topic", multiple=True, metavar="FILTER",
+                 help="A topic to subscribe to, with + and #. Repeatable."),
+    click.option("--group", metavar="NAME",
+                 help="Share the topics with all bridges of this group ($share/NAME/...)."),
+    click.option("--client-id", metavar="NAME",
+                 help="The name of the session; by default made of this machine, STORE and "
+                     "the group. Each bridge needs its own."),
+    click.option("--session", type=click.IntRange(0, 0xFFFFFFFF), default=7 * 86_400,
+                 metavar="SECONDS",
+                 help="How long the broker keeps messages while the bridge is not connected."),
+    click.option("--nats", metavar="URL", help="A NATS server: nats://HOST:PORT, or tls."),
+    click.option("--stream", metavar="NAME", help="The stream to read; it must exist."),
+    click.option("--durable", metavar="NAME", default="omsgrain",
+                 help="The consumer, created if it does not exist. Bridges with the same "
+                 "consumer share its messages."),
+    click.option("--subject", metavar="FILTER",
+                 help="Only messages of these subjects, if the consumer is created."),
+    click.option("--ack-wait", type=Seconds(0.1, 86_400), default=30.0,
+                 metavar="SECONDS",
+                 help="When NATS delivers an unacknowledged message again, if the consumer "
+                 "is created."),
+    click.option("--dead-letter", metavar="NAME",
+                 help="A topic or subject of the same broker for refused messages."),
+    click.option("--dead-letter-dir", type=NewPath(dir_okay=True, file_okay=False),
+                 help="A directory for refused messages, as files."),
+    click.option("--publish", metavar="NAME",
+                 help="Publish the changes of STORE to this topic or subject."),
+    click.option("--user", metavar="NAME", help="The user name. The URL must not contain it."),
+    click.option("--password-file", type=EXISTING,
+                 help="The password, or a NATS token: the first line of this file; by "
+                     f"default {PASSWORD}."),
+    click.option("--plain-password", is_flag=True,
+                 help="Send the password over the network without TLS."),
+    click.option("--creds", type=EXISTING, help="A credentials file of NATS."),
+    click.option("--ca", type=EXISTING, help="Certificate authorities for TLS, PEM."),
+    click.option("--cert", type=EXISTING, help="The bridge's certificate, PEM."),
+    click.option("--key", type=EXISTING, help="The certificate's private key, PEM."),
+    click.option("--batch", type=click.IntRange(1, 65_535), default=1_000,
+                 metavar="N", help="The most messages in one commit."),
+    size_option("--batch-bytes", "8MB", "About how many bytes in one commit."),
+    click.option("--batch-age", type=Seconds(0, 60), default=0.25,
+                 metavar="SECONDS", help="How long a message may wait for others."),
+    click.option("--in-flight", type=click.IntRange(1, 65_535), default=2_000,
+                 metavar="N",
+                 help="The most unacknowledged messages that the broker delivers."),
+    size_option("--message-limit", "16MB", "The largest message; larger ones are refused."),
+    click.option("--require-signatures", is_flag=True,
+                 help="Accept only grains with a valid signature."),
+    policy_option,
+    history_options,
+    click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
+                 metavar="SECONDS", help="Time between two reports."),
+    click.option("--metrics-port", type=click.IntRange(0, 65_535), metavar="N",
+                 help="Serve figures for Prometheus at http://127.0.0.1:N/metrics; 0 "
+                 "chooses a free port."),
+    log_format_option,
+)))  # fmt: skip
 
 
 @click.command(

@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO
 
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import ADDRESS, Manual, argument, store_argument
+from omsgrain.cli.command import ADDRESS, Manual, argument, options, store_argument
 from omsgrain.cli.filters import STATUSES
 from omsgrain.cli.open import actor_option, keys_option, open_store, plain_option, writable
 from omsgrain.errors import FormatError
 from omsgrain.json_values import parsed, time_text
 from omsgrain.storage.location import Where
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LIMIT = 16 << 20  # bytes of JSON for one grain; no valid grain needs as many
 
@@ -53,10 +50,6 @@ List what waits for a review, and mark one as done:
 """
 DENIED = {41: "A policy, a hold or a minimum retention of the grain forbids it."}
 
-# --reason-code is the former name of --reason, on these commands only.
-_FORMER: dict[str, Any] = {
-    "token_normalize_func": lambda name: "reason" if name == "reason-code" else name
-}
 _store = store_argument()
 _address = argument("address", help=ADDRESS)
 _reason = click.option("--reason", metavar="TEXT", help="The reason; some policies require it.")
@@ -154,28 +147,20 @@ def delete(
     output.done(as_json, "deleted", content_address=address, deleted=True)
 
 
-def _held(command: F) -> F:
-    for option in (
-        output.json_option,
-        keys_option,
-        actor_option,
-        click.option("--reason", "reason_code", required=True, metavar="CODE",
-                     help="A word such as litigation; nothing personal."),
-        click.option("--authority", required=True, metavar="NAME",
-                     help="The authority, such as a court. Each can end only its own holds."),
-        _address,
-        _store,
-    ):  # fmt: skip
-        command = option(command)
-    return command
+_held = options(
+    output.json_option,
+    keys_option,
+    actor_option,
+    click.option("--reason", "reason_code", required=True, metavar="CODE",
+                 help="A word such as litigation; nothing personal."),
+    click.option("--authority", required=True, metavar="NAME",
+                 help="The authority, such as a court. Each can end only its own holds."),
+    _address,
+    _store,
+)  # fmt: skip
 
 
-@click.command(
-    cls=Manual,
-    short_help="Protect a grain from any change.",
-    examples=HOLD,
-    context_settings=_FORMER,
-)
+@click.command(cls=Manual, short_help="Protect a grain from any change.", examples=HOLD)
 @_held
 def hold(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -186,7 +171,7 @@ def hold(
     output.done(as_json, "held", content_address=address, held=True)
 
 
-@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE, context_settings=_FORMER)
+@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE)
 @_held
 def release(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool

@@ -126,7 +126,7 @@ def tell_exchange(story: Story, directory: Path, beside: Path) -> None:
         _export(story, store, file)
         _flip(story, file, beside / "flipped.mg", other)
         _import_file(story, store, file, other)
-        _upkeep(story, store, directory, beside / "backup.omsg")
+        _upkeep(story, store, beside / "backup.omsg")
 
 
 def _addresses(store: GrainStore) -> list[str]:
@@ -216,7 +216,7 @@ def _import_file(story: Story, store: GrainStore, file: Path, other: Path) -> No
         )
 
 
-def _upkeep(story: Story, store: GrainStore, directory: Path, copy: Path) -> None:
+def _upkeep(story: Story, store: GrainStore, copy: Path) -> None:
     story.step("Check and back up")
     report = store.maintenance.check()
     story.say(f"{report.grains} grains and {report.rows} index rows checked.")
@@ -461,7 +461,7 @@ def tell_formats(story: Story, data: Path, beside: Path) -> None:
     _without_store(story, given, document)
     with og.open(beside / "brain.omsg", actor="demo") as store:
         _import_bundle(story, store, read, document)
-        _sign_bundle(story, store, read, document["tenant_id"])
+        _sign_bundle(story, store, document["tenant_id"])
         _erase_tenant(story, store, read, document["tenant_id"])
 
 
@@ -513,7 +513,7 @@ def _import_bundle(story: Story, store: GrainStore, read: Any, document: dict[st
     )
 
 
-def _sign_bundle(story: Story, store: GrainStore, read: Any, tenant: str) -> None:
+def _sign_bundle(story: Story, store: GrainStore, tenant: str) -> None:
     robot = Ed25519Signer.generate()
     text = signature.canonical(bundles.write_bundle(export_bundle(store, tenant)[0]))
     made = signature.sign_bundle(text, robot)

@@ -4,19 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
-from omsgrain.cli.command import Asked
+from omsgrain.cli.command import Asked, options
 from omsgrain.json_values import parsed
 from omsgrain.storage.records import Verification
 
 if TYPE_CHECKING:
     from omsgrain.query.filters import Filters
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 STATUSES = get_args(Verification)
 _CURRENT = {"only_current": True, "only_past": False, "all_grains": None}
@@ -45,7 +43,7 @@ def _types(_: click.Context, __: click.Parameter, begun: str) -> list[str]:
     return sorted(one.name for one in TYPES if one.name.startswith(begun))
 
 
-_OPTIONS = (
+filter_options = options(*reversed((
     click.option("--type", metavar="NAME", callback=_type, shell_complete=_types,
                  help="Grain type: a name such as belief, or its byte from 1 to 255."),
     click.option("--namespace", metavar="TEXT",
@@ -97,14 +95,8 @@ _OPTIONS = (
     click.option("--past", "only_past", is_flag=True,
                  help="Only superseded, retracted or restricted grains."),
     click.option("--all", "all_grains", is_flag=True, help="Current and past grains."),
-)  # fmt: skip
-
-
-def filter_options(command: F) -> F:
-    """Add all filters; the command passes their values to ``taken``."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+)))  # fmt: skip
+"""All filters; the command passes their values to ``taken``."""
 
 
 def taken(given: Mapping[str, Any]) -> Filters:

@@ -307,8 +307,7 @@ def _tell_grains(report: ImportReport, as_json: bool) -> None:
         return
     for item in report.errors[:SHOWN]:
         click.echo(output.safe(f"Rejected: grain {item.index}: {item.error}"), err=True)
-    if len(report.errors) > SHOWN:
-        click.echo(f"… and {len(report.errors) - SHOWN} more rejects", err=True)
+    output.more(len(report.errors) - SHOWN, "rejects")
     for address, error in report.refused[:SHOWN]:
         click.echo(output.safe(f"State refused: {address}: {error}"), err=True)
     if report.claims:
@@ -371,8 +370,7 @@ def _tell_problems(error: DocumentError) -> None:
     for one in error.problems[1:SHOWN]:
         where = f" (at {one.pointer})" if one.pointer else ""
         click.echo(output.safe(f"{one.rule}: {one.message}{where}"), err=True)
-    if error.total > SHOWN:
-        click.echo(f"… and {error.total - SHOWN} more problems", err=True)
+    output.more(error.total - SHOWN, "problems")
 
 
 def _import_document(
@@ -415,7 +413,7 @@ def _tell_records(report: MifReport) -> None:
         rule = "" if code is None else f"; {code}"
         click.echo(output.safe(f"{one['fate']}: {where}: {why}{rule}"), err=True)
     if len(told["errors"]) > SHOWN:
-        click.echo(f"… and {len(told['errors']) - SHOWN} more errors", err=True)
+        output.more(len(told["errors"]) - SHOWN, "errors")
     warnings = Counter((one["rule"], one["message"]) for one in told["warnings"])
     first = {one["rule"]: one["pointer"] for one in reversed(told["warnings"])}
     for (rule, message), number in warnings.most_common(SHOWN):

@@ -309,15 +309,6 @@ def _ingest(
         tally.seconds = time.perf_counter() - start
 
 
-def _files(name: str) -> list[Path]:
-    """Return the files of an input: more than one only of a recording in a directory."""
-    if not Path(name).is_dir():
-        return [Path(name)]
-    from omsgrain.formats.bag.rosbag2 import files_of
-
-    return files_of(Path(name))
-
-
 def _steps(
     grains: GrainStore,
     name: str,
@@ -379,10 +370,8 @@ def _print(tally: IngestTally, as_json: bool) -> None:
     if as_json:
         output.emit(tally.to_dict())
         return
-    if tally.warnings > output.SHOWN:
-        click.echo(f"… and {tally.warnings - output.SHOWN} more warnings", err=True)
-    if tally.rejected > output.SHOWN:
-        click.echo(f"… and {tally.rejected - output.SHOWN} more rejects", err=True)
+    output.more(tally.warnings - output.SHOWN, "warnings")
+    output.more(tally.rejected - output.SHOWN, "rejects")
     if isinstance(tally.first_reject, NoTypeError):
         click.echo(_FOREIGN.strip(), err=True)
     if tally.bags is not None:

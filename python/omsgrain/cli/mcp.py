@@ -143,7 +143,7 @@ def mcp(
     if limits and readonly:
         raise click.UsageError("--keep and --max-bytes do not go with --readonly")
     if install is not None:
-        _install(CLIENTS[install], name, store, user, prints, as_json)
+        _install(CLIENTS[install], name, store, prints, as_json)
         return
     with _uncollected(), packages("mcp", "mcp", "anyio"):
         from omsgrain.mcp.server import run
@@ -182,7 +182,6 @@ def _install(
     client: ClientProgram,
     name: str,
     store: Where | None,
-    user: str,
     prints: bool,
     as_json: bool,
 ) -> None:

@@ -8,16 +8,17 @@ further arguments.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
+from omsgrain.cli.command import F
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.master_key import MasterKey
     from omsgrain.store import GrainStore
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 SOURCE = "file:PATH (or the path alone): 32 bytes, raw, hex or base64; env:NAME: hex or base64."
 

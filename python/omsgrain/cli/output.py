@@ -9,11 +9,12 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from omsgrain.cli.command import F
 from omsgrain.errors import (
     BY_CODE,
     ErasedError,
@@ -25,8 +26,6 @@ from omsgrain.errors import (
 
 if TYPE_CHECKING:
     from omsgrain.formats.document import Loss
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 OS_ERROR = 1
 INTERRUPTED, PIPE_CLOSED = 130, 141  # the exit codes of a shell for SIGINT and SIGPIPE
@@ -79,9 +78,9 @@ def dumps(value: Any, indent: int | None = None) -> str:
     return safe(json.dumps(value, ensure_ascii=False, indent=indent))
 
 
-def emit(value: Any, indent: int | None = None) -> None:
+def emit(value: Any) -> None:
     """Print JSON to stdout, always in UTF-8."""
-    click.echo((dumps(value, indent) + "\n").encode(), nl=False)
+    click.echo((dumps(value) + "\n").encode(), nl=False)
 
 
 def report(error: Exception, *, as_json: bool) -> int | None:
@@ -156,11 +155,16 @@ def warn(warnings: list[dict[str, Any]], name: str = "") -> None:
         click.echo(safe(f"{of}… and {len(warnings) - SHOWN} more warnings"), err=True)
 
 
+def more(number: int, what: str) -> None:
+    """Print to stderr how many others are not listed."""
+    if number > 0:
+        click.echo(f"… and {number} more {what}", err=True)
+
+
 def print_losses(losses: Sequence[Loss], total: int, added: Sequence[Loss]) -> None:
     """Print the losses and the added values to stderr, each field once."""
     _print_fields("lost", losses)
-    if total > len(losses):
-        click.echo(f"… and {total - len(losses)} more losses", err=True)
+    more(total - len(losses), "losses")
     _print_fields("added", added)
 
 

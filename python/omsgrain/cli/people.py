@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
@@ -17,9 +16,11 @@ from omsgrain.cli.command import (
     ADDRESS,
     EXISTING,
     Chapter,
+    F,
     Manual,
     NewPath,
     argument,
+    options,
     refuse_given,
     store_argument,
 )
@@ -51,8 +52,6 @@ from omsgrain.storage.tokens import open_tokens
 if TYPE_CHECKING:
     from omsgrain.store.privacy.erasure import ErasureReport
     from omsgrain.store.privacy.report import SubjectReport
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _LIMIT = 4 << 20  # bytes; far more than a thousand names take
 
@@ -533,17 +532,15 @@ def due(
     return 0 if report.complete else StoreError.exit_code
 
 
+_restriction = options(output.json_option, keys_option, actor_option, _code, _address, _store)
+
+
 @click.command(
     cls=Manual,
     short_help="Restrict a grain: leave it out of results, and keep it.",
     examples=RESTRICT,
 )
-@_store
-@_address
-@_code
-@actor_option
-@keys_option
-@output.json_option
+@_restriction
 def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Leave the grain at ADDRESS out of the results of STORE; `get` still returns it."""
     with writable(store, actor) as grains:
@@ -552,12 +549,7 @@ def restrict(store: Where, address: str, reason: str, actor: str | None, as_json
 
 
 @click.command(cls=Manual, short_help="End a restriction.", examples=UNRESTRICT)
-@_store
-@_address
-@_code
-@actor_option
-@keys_option
-@output.json_option
+@_restriction
 def unrestrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """End the restriction of the grain at ADDRESS in STORE."""
     with writable(store, actor) as grains:

@@ -322,8 +322,7 @@ def _show(report: SyncReport, direction: str) -> None:
         rule = "" if one.rule is None else f", rule {one.rule}"
         text = f"Refused: {one.part} {one.address.hex()}: {one.code}{rule}"
         click.echo(output.safe(text), err=True)
-    if len(report.refused) > output.SHOWN:
-        click.echo(f"… and {len(report.refused) - output.SHOWN} more refusals", err=True)
+    output.more(len(report.refused) - output.SHOWN, "refusals")
     would = "Would send" if report.dry_run else "Sent"
     if direction != "pull":
         click.echo(f"{would}: {_line(report.sent)}")

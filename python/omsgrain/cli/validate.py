@@ -82,8 +82,7 @@ def validate(
 def _print_findings(checked: FileFindings, quiet: bool) -> None:
     for problem in checked.errors:
         click.echo(output.safe(line(checked.name, problem)), err=True)
-    if checked.total > len(checked.errors):
-        click.echo(f"… and {checked.total - len(checked.errors)} more errors", err=True)
+    output.more(checked.total - len(checked.errors), "errors")
     for problem in checked.warnings:
         click.echo(output.safe(f"warning: {line(checked.name, problem)}"), err=True)
     if not quiet and not checked.exit_code:

@@ -303,22 +303,16 @@ class RedactedRecord(NamedTuple):
         return bool(self.flags.redacted_fields)
 
 
-def redact_record(
-    record: dict[str, Any],
-    *,
-    keep: Keep = (),
-    detectors: Sequence[Detector] = DEFAULT,
-) -> RedactedRecord:
+def redact_record(record: dict[str, Any], *, keep: Keep = ()) -> RedactedRecord:
     """Redact every string of a record, and remove its embeddings if anything changed.
 
     Args:
         record: the record.
         keep: pointers to leave unchanged.
-        detectors: the detectors to use.
     """
     vectors = [name for name in EMBEDDINGS if name in record]
     rest = {name: value for name, value in record.items() if name not in vectors}
-    found = redact_value(rest, detectors, keep=keep)
+    found = redact_value(rest, keep=keep)
     flags = Flags(found.pii, found.secrets, tuple(found.redacted_fields))
     if not found.changed:
         return RedactedRecord(record, {}, {}, flags, ())

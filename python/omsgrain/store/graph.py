@@ -55,15 +55,9 @@ class GrainGraph(StorePart):
             return graph.provenance(reader, address, depth, limit, self._ended(reader))
 
     def descendants(self, address: str, *, depth: int = 16, limit: int = 10_000) -> Graph:
-        """Return the grains derived from a grain, directly and indirectly. Arguments as above.
+        """Return the grains derived from a grain, directly and indirectly.
 
-        Args:
-            address: the grain.
-            depth: maximum number of links from the grain.
-            limit: maximum number of links in total.
-
-        Raises:
-            NotFoundError: the grain is not in the store.
+        Arguments and errors are those of ``provenance``.
         """
         with self._context.storage.read() as reader:
             return graph.descendants(reader, address, depth, limit, self._ended(reader))
