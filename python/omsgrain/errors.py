@@ -413,5 +413,16 @@ def number_found(value: object) -> str:
     return str(value) if isinstance(value, int | float) else type(value).__name__
 
 
+def see_range(name: str, value: float, least: int, most: int) -> None:
+    """Refuse a number outside its range, including NaN."""
+    if not isinstance(value, int | float) or not least <= value <= most:
+        raise RangeError(
+            f"{name} is out of range",
+            field=f"/{name}",
+            expected=f"{least} to {most}",
+            found=number_found(value),
+        )
+
+
 def __dir__() -> list[str]:
     return __all__

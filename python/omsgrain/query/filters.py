@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypeAlias, TypedDict, get_args
 
 from omsgrain import _core
-from omsgrain.errors import SchemaError
+from omsgrain.errors import SchemaError, see_range
 from omsgrain.query import times
 from omsgrain.query import where as values
 from omsgrain.query.times import Time
 from omsgrain.query.where import ValueTest, ValueTests
 from omsgrain.registry import TYPES
 from omsgrain.search.words import split
-from omsgrain.storage.base import Which, see_range
+from omsgrain.storage.base import Which
 from omsgrain.storage.records import PAST, RETRACTED, SUPERSEDED, Verification
 
 FOREVER = 1 << 47

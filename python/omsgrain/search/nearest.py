@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from omsgrain import _core
+from omsgrain.errors import see_range
 from omsgrain.search.ann import (
     Candidates,
     Covered,
@@ -27,7 +28,7 @@ from omsgrain.search.ann import (
 from omsgrain.search.matrix import PlainRows, VectorMatrices, VectorRows
 from omsgrain.search.text import Match
 from omsgrain.search.vectors import Model, Vector, model_of, pack
-from omsgrain.storage.base import Reader, Storage, see_range
+from omsgrain.storage.base import Reader, Storage
 from omsgrain.storage.location import Budget
 
 LARGE = 20_000

@@ -34,7 +34,7 @@ from typing import (
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import IntegrityError, RangeError, StoreError, number_found
+from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import DUE, SEQUENCE, STATES, Kind, Table
@@ -43,9 +43,6 @@ if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
     from omsgrain.storage.postgres.connection import Database
 
-LONGEST = 2_000_000
-"""Seconds: the maximum of PostgreSQL, and of Python's locks."""
-
 
 def see_open(closed: bool, process: int) -> None:
     """Refuse use after ``close``, and in a fork of the process that opened the store."""
@@ -53,17 +50,6 @@ def see_open(closed: bool, process: int) -> None:
         raise StoreError("the store is closed")
     if os.getpid() != process:
         raise StoreError("the store was opened before a fork; open it again in this process")
-
-
-def see_range(name: str, value: float, least: int = 0, most: int = LONGEST) -> None:
-    """Refuse a number outside its range, including NaN."""
-    if not isinstance(value, int | float) or not least <= value <= most:
-        raise RangeError(
-            f"{name} is out of range",
-            field=f"/{name}",
-            expected=f"{least} to {most}",
-            found=number_found(value),
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import SchemaError, UnsupportedError
+from omsgrain.errors import SchemaError, UnsupportedError, see_range
 from omsgrain.formats.source import STATE
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.filters import conditions
@@ -22,7 +22,7 @@ from omsgrain.query.walk import (
     living,
     state_holds,
 )
-from omsgrain.storage.base import Reader, see_range
+from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import SEALED, SEQUENCE
 from omsgrain.store.context import Context, see_whole
 

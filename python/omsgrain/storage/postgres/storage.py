@@ -13,14 +13,13 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 
-from omsgrain.errors import StoreError
+from omsgrain.errors import StoreError, see_range
 from omsgrain.storage.base import (
     CheckReport,
     CompactReport,
     RebuildReport,
     Sidecar,
     StoreStats,
-    see_range,
 )
 from omsgrain.storage.lmdb.commit_queue import CommitQueue, PendingWrite, WorkFailedError
 from omsgrain.storage.postgres import statements as sql
@@ -55,6 +54,7 @@ T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
 
 _TIMEOUT = 60.0
+_LONGEST = 2_000_000  # seconds: the maximum of PostgreSQL, and of Python's locks
 _PARTS = 1_000  # maximum partitions of a table: every query may read each of these files
 
 
@@ -195,9 +195,9 @@ class PostgresStorage:
                 "a store needs at least two connections, to read and to write",
                 expected="a pool_size of at least 2",
             )
-        see_range("patience", patience)
-        see_range("timeout", timeout)
-        see_range("partitions", partitions, most=_PARTS)
+        see_range("patience", patience, 0, _LONGEST)
+        see_range("timeout", timeout, 0, _LONGEST)
+        see_range("partitions", partitions, 0, _PARTS)
         self.place = ConnectionTarget.of(url)
         self.tenant = DEFAULT if tenant is None else tenant
         self.name = self.place.shown
