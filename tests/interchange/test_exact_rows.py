@@ -91,7 +91,8 @@ def test_a_suggestion_keeps_each_cell(values: list[str], member: str, type: str)
 )
 def test_a_zone_in_a_column_without_zones_counts(text: str, ms: int) -> None:
     mapping = og.Mapping("event", {"created_at": "t"}, units={"created_at": "utc"})
-    assert mapping.apply({"t": text})["created_at"] == ms
+    fields = mapping.apply({"t": text})
+    assert fields["created_at"] == ms and mapping.apply_many([{"t": text}]) == [fields]
 
 
 @pytest.mark.parametrize(

@@ -314,7 +314,7 @@ class _Rule:
 
     def for_core(self) -> tuple[str, str, bool, float | None, list[str]]:
         unit = UNITS.get(self.unit or "")
-        kind = "" if self.unit == UTC else self.kind
+        kind = UTC if self.unit == UTC else self.kind
         return self.column, kind, self.keys is not None, unit, list(self.path)
 
 

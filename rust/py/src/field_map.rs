@@ -23,6 +23,7 @@ enum Kind {
     Comma,
     Any,
     Time,
+    Utc,
 }
 
 /// Returns the fields of each row, beside those of `fixed`; None for a row that Python must read.
@@ -43,6 +44,7 @@ fn kind(name: &str) -> Option<Kind> {
         "decimal_comma" => Kind::Comma,
         "any" => Kind::Any,
         "time" => Kind::Time,
+        "utc" => Kind::Utc,
         _ => return None,
     })
 }
@@ -138,6 +140,10 @@ fn read<'py>(
         }
         (Kind::Time, Some(true)) => {
             let ms = scaled(text.parse().ok()?, unit?)?;
+            Some(ms.into_pyobject(py).ok()?.into_any())
+        }
+        (Kind::Utc, None) => {
+            let ms = parse_rfc3339(&format!("{text}Z")).or_else(|| parse_rfc3339(text))?;
             Some(ms.into_pyobject(py).ok()?.into_any())
         }
         (Kind::Time, None) if unit.is_none() => Some(parse_rfc3339(text)?.into_pyobject(py).ok()?.into_any()),
