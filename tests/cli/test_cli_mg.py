@@ -347,3 +347,13 @@ def test_import_of_a_state_that_a_policy_refuses(shell: Shell, tmp_path: Path) -
         2, ["ERR_INVALIDATION_DENIED"],
     )  # fmt: skip
     assert code == exit_code("ERR_INVALIDATION_DENIED")
+
+
+@pytest.mark.parametrize("name", ["x.jsonl", "x.json", "x.csv"])
+def test_a_container_is_not_written_under_the_name_of_a_text(
+    shell: Shell, store: Path, tmp_path: Path, name: str
+) -> None:
+    file = tmp_path / name
+    assert shell("export", store, file) == USAGE
+    assert b".mg" in shell.err and not file.exists()
+    assert shell("export", store, file, "--format", "mg") == 0

@@ -67,6 +67,7 @@ _DOCUMENT = (
 """The options for MIF documents only."""
 _CHANGING = (*_SHARED, "layout", "include_graph", "redact_pii", "scan", "shape")
 """The options that a document written as it was imported does not need."""
+_TEXTS = (".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".yaml", ".yml")
 _RECORDING = ("merge", "ros2")
 """The options for MCAP files only."""
 _TABLE = ("columns", "unsealed")
@@ -243,6 +244,9 @@ def export(
         refuse_given(BUNDLES, *given, *_DOCUMENT, *_TABLE, *_CONTAINER)
         _bundle(store, file, as_json, opened, **bundle, **common)
     else:
+        if named is None and file.suffix in _TEXTS:
+            text = "it would be a .mg file: name it so, or FILE.parquet, or give its --format"
+            raise click.UsageError(f"{output.safe(file.name)!r} is the name of a text; {text}")
         refuse_given(CONTAINERS, *_BUNDLE, *_DOCUMENT, *_TABLE)
         filters = taken(given)
         refuse_existing(file, common.pop("replace"))
