@@ -186,7 +186,7 @@ def test_a_passphrase(shell: Shell, file: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.mif.json"
     sealing = ("--user", "ada", "--format", "mif1", "--passphrase-file", words)
     assert shell("export", "m.omsg", out, *sealing) == 0
-    assert b"tea" not in out.read_bytes()
+    assert b'"tea"' not in out.read_bytes()  # base64 can have these three letters by chance
     assert shell("import", "other.omsg", out, "--passphrase-file", wrong) != 0
     assert not (tmp_path / "other.omsg").exists()
     told = shell.json("import", "other.omsg", out, "--passphrase-file", words)

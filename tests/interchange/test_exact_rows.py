@@ -99,13 +99,14 @@ def test_a_zone_in_a_column_without_zones_counts(text: str, ms: int) -> None:
     ("cells", "text"),
     [
         (["2026-01-15T10:00:00.1234Z", "2026-01-15T10:00:00.1236Z"], "2026-01-15T10:00:00.1236Z"),
+        (['"2026-01-15 10:00:00,1234"', '"2026-01-15 10:00:00,1236"'], "2026-01-15 10:00:00,1236"),
         (["1768471200123456", "1768471200123457"], "1768471200123457"),
         (["1768471200.1234", "1768471200.1236"], "1768471200.1236"),
     ],
 )
 def test_times_finer_than_milliseconds_stay_apart(cells: list[str], text: str) -> None:
     mapping = suggested("time,sensor,v\n" + "".join(f"{cell},a,1\n" for cell in cells)).mapping
-    made = [mapping.apply({"time": cell, "sensor": "a", "v": "1"}) for cell in cells]
+    made = [mapping.apply({"time": cell.strip('"'), "sensor": "a", "v": "1"}) for cell in cells]
     assert made[0] != made[1] and made[1]["context"]["time"] == text
     assert len({fields["created_at"] // 10 for fields in made}) == 1
 

@@ -31,7 +31,7 @@ _NUMBER: Final = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _WITH_COMMA: Final = re.compile(
     "-?(?:0|[1-9][0-9]{0,2}(?:[. \u00a0\u202f][0-9]{3})+|[1-9][0-9]*)(?:,([0-9]+))?"
 )
-_FINE: Final = re.compile(r":[0-9]{2}\.[0-9]{3}[0-9]*[1-9]")
+_FINE: Final = re.compile(r":[0-9]{2}[.,][0-9]{3}[0-9]*[1-9]")
 _BOOLS: Final = {"true": True, "false": False, "1": True, "0": False}
 _OF_KIND: Final = {
     "string": "text",
