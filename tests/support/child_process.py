@@ -23,7 +23,7 @@ from typing import NamedTuple
 from omsgrain.storage.base import CheckProblem, CheckReport
 from omsgrain.storage.check import check_in_child
 
-_LONGEST = 120  # seconds until a child is taken to hang
+_LONGEST = 900  # seconds until a child is taken to hang
 _NURSERY = """
 import gc, json, os, sys
 import omsgrain.store, omsgrain.storage.check, omsgrain.storage.lmdb.storage
@@ -92,6 +92,7 @@ def _born(job: dict[str, object]) -> int:
     nursery.stdin.flush()
     if not select([nursery.stdout], [], [], _LONGEST)[0]:
         nursery.kill()
+        nursery.communicate()
         _nursery.cache_clear()
         raise TimeoutError(f"no end after {_LONGEST} s")
     return int(nursery.stdout.readline())

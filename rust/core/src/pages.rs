@@ -16,6 +16,7 @@
 //! ```
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use crate::Result;
 use crate::address::Digest;
@@ -53,6 +54,9 @@ type Found<T> = core::result::Result<T, Broken>;
 pub trait Source {
     /// Returns bytes from an offset; fewer at the end of the file.
     fn read(&mut self, at: u64, size: usize) -> Vec<u8>;
+
+    /// Returns how many bytes there are.
+    fn size(&mut self) -> u64;
 }
 
 /// The rows of a table, whatever their order.
@@ -241,19 +245,20 @@ struct Walk<'s> {
     size: usize,
     last: u64,
     met: Vec<bool>,
+    /// Pages met beyond the end of the file, where free ones may be: their number is what the list
+    /// of them says, while a damaged number of the last page would take any memory.
+    met_beyond: HashSet<u64>,
 }
 
 impl<'s> Walk<'s> {
     fn new(source: &'s mut dyn Source, size: usize, last: u64) -> Found<Self> {
-        let pages = usize::try_from(last).ok().and_then(|last| last.checked_add(1));
-        let Some(pages) = pages.filter(|_| size >= 256 && last < 1 << 40) else {
+        if size < 256 || last >= 1 << 40 {
             return Err("the number of pages is damaged".to_owned());
-        };
-        let mut met = Vec::new();
-        met.try_reserve_exact(pages).map_err(|_| "the number of pages is damaged".to_owned())?;
-        met.resize(pages, false);
+        }
+        let pages = (source.size() / size as u64).min(last + 1);
+        let mut met = vec![false; pages as usize];
         met.iter_mut().take(2).for_each(|page| *page = true);
-        Ok(Walk { source, size, last, met })
+        Ok(Walk { source, size, last, met, met_beyond: HashSet::new() })
     }
 
     fn free(&mut self, record: &[u8]) -> Found<Vec<u64>> {
@@ -312,12 +317,16 @@ impl<'s> Walk<'s> {
     fn meet(&mut self, number: u64, pages: u64) -> Found<()> {
         let end = number.checked_add(pages).filter(|end| *end <= self.last + 1);
         let range = end.map(|end| number as usize..end as usize);
-        let met = range.and_then(|range| self.met.get_mut(range));
-        match met {
-            Some(met) if !met.contains(&true) => met.fill(true),
-            _ => return Err(format!("page {number} is in use twice, or beyond the end")),
-        }
-        Ok(())
+        let fresh = match range.map(|range| self.met.get_mut(range)) {
+            Some(Some(met)) => {
+                let fresh = !met.contains(&true);
+                met.fill(true);
+                fresh
+            }
+            Some(None) => pages == 1 && self.met_beyond.insert(number),
+            None => false,
+        };
+        if fresh { Ok(()) } else { Err(format!("page {number} is in use twice, or beyond the end")) }
     }
 
     fn page(&mut self, number: u64, size: usize) -> Found<Vec<u8>> {
@@ -522,5 +531,27 @@ mod tests {
     fn a_damaged_size_does_not_overflow() {
         assert_eq!(pages_of(u32::MAX as usize, 4_096), (1 << 20) + 1);
         assert_eq!([pages_of(4_080, 4_096), pages_of(4_081, 4_096)], [1, 2]);
+    }
+
+    struct NoPages;
+
+    impl Source for NoPages {
+        fn read(&mut self, _: u64, _: usize) -> Vec<u8> {
+            Vec::new()
+        }
+
+        fn size(&mut self) -> u64 {
+            3 * 4_096
+        }
+    }
+
+    #[test]
+    fn a_damaged_number_of_pages_takes_no_memory() {
+        let mut source = NoPages;
+        let mut walk = Walk::new(&mut source, 4_096, (1 << 40) - 1).unwrap();
+        assert_eq!(walk.met.len(), 3);
+        assert!(walk.meet(1, 1).is_err() && walk.meet(2, 1).is_ok() && walk.meet(2, 1).is_err());
+        assert!(walk.meet(1 << 39, 1).is_ok() && walk.meet(1 << 39, 1).is_err());
+        assert!(walk.meet(7, 1 << 38).is_err() && walk.meet(1 << 40, 1).is_err());
     }
 }

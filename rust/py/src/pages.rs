@@ -33,6 +33,10 @@ impl Source for Mapped<'_, '_> {
             .and_then(|piece| Some(piece.cast::<PyBytes>().ok()?.as_bytes().to_vec()))
             .unwrap_or_default()
     }
+
+    fn size(&mut self) -> u64 {
+        self.0.len().map_or(0, |size| size as u64)
+    }
 }
 
 /// Walks the pages of a commit. Returns what does not fit, or None; and each table's name, flags,
