@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from omsgrain.conformance.bench import Bench, MissingError
 from omsgrain.errors import NotFoundError, OmsError, SchemaError
-from omsgrain.formats.problems import steps_of
+from omsgrain.formats.json_text import steps_of
 from omsgrain.json_values import revive
 
 Spec = Literal["oms", "aimem", "mif2", "mif1", "mif-ld"]

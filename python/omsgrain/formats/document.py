@@ -19,8 +19,16 @@ from typing import Any, Final, NamedTuple
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import source
 from omsgrain.formats import source as raw
-from omsgrain.formats.json_text import COMPACT, JsonTexts, Style, drained, spell
-from omsgrain.formats.problems import Problem, steps_of, value_at
+from omsgrain.formats.json_text import (
+    COMPACT,
+    JsonTexts,
+    Style,
+    drained,
+    spell,
+    steps_of,
+    value_at,
+)
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import NAME, BuiltGrain, RecordTable
 from omsgrain.formats.source import KEY, NOT_CHECKED, Source, apply, float32, same
 from omsgrain.formats.source import spell as spell_plain

@@ -31,8 +31,8 @@ from omsgrain.formats.document import (
     owner_of,
     the_one,
 )
-from omsgrain.formats.json_text import Style, digest, of_bytes, pieces
-from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict, steps_of, value_at
+from omsgrain.formats.json_text import Style, digest, of_bytes, pieces, steps_of, value_at
+from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
 from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
 from omsgrain.formats.source import Get, getter

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,20 +115,3 @@ def _error(found: Problem) -> FormatError:
         found=found.found,
         rule=found.rule,
     )
-
-
-def steps_of(pointer: str) -> list[str]:
-    """The keys of a JSON pointer; the other way of `pointer_to`."""
-    return [key.replace("~1", "/").replace("~0", "~") for key in pointer.split("/")[1:]]
-
-
-def value_at(value: Any, pointer: str) -> Any:
-    """The value in objects at a JSON pointer; None if there is none."""
-    for key in steps_of(pointer):
-        value = value.get(key) if isinstance(value, dict) else None
-    return value
-
-
-def pointer_to(way: Sequence[str | int]) -> str:
-    """The JSON pointer of a way of keys."""
-    return "".join("/" + str(key).replace("~", "~0").replace("/", "~1") for key in way)

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
 from omsgrain.errors import UnsupportedError, packages_of
-from omsgrain.formats.json_text import MARK, VALUES, bounded, shown_key, too_large
+from omsgrain.formats.json_text import MARK, VALUES, bounded, pointer_to, shown_key, too_large
 from omsgrain.formats.json_text import RULES as READING
-from omsgrain.formats.problems import DocumentError, Problem, pointer_to
+from omsgrain.formats.problems import DocumentError, Problem
 
 _STEP: Final = "  "
 _LONGEST: Final = 1_000  # characters of a key in one line; YAML has 1,024

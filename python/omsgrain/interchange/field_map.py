@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from omsgrain import _core, registry
 from omsgrain.errors import FormatError, OmsError, SchemaError
-from omsgrain.formats.problems import pointer_to
+from omsgrain.formats.json_text import pointer_to
 from omsgrain.interchange.cell import TYPES, UNITS, UTC, CellReader, kept, reader, type_of
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
 from omsgrain.formats.convert.gather import heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift, parted
-from omsgrain.formats.json_text import JsonTexts, drained
+from omsgrain.formats.json_text import JsonTexts, drained, value_at
 from omsgrain.formats.mif import (
     OURS,
     VENDORS,
@@ -38,7 +38,6 @@ from omsgrain.formats.mif import (
 )
 from omsgrain.formats.mif1.check import EXTENSIONS
 from omsgrain.formats.mif1.envelope import seal_document
-from omsgrain.formats.problems import value_at
 from omsgrain.formats.records import Record, is_duplicate
 from omsgrain.formats.source import Get, Source, checking, getter
 from omsgrain.formats.table import FORMATS, VERSIONS, version

@@ -16,11 +16,11 @@ from uuid import UUID, uuid5
 from omsgrain.errors import UnsupportedError
 from omsgrain.formats import times
 from omsgrain.formats.document import Loss, fill
-from omsgrain.formats.json_text import JsonTexts
+from omsgrain.formats.json_text import JsonTexts, pointer_to
 from omsgrain.formats.mif import Mif, Reads
 from omsgrain.formats.mif_ld.document import with_counters
 from omsgrain.formats.mif_ld.format import MIF_LD
-from omsgrain.formats.problems import Problem, pointer_to
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record
 from omsgrain.interchange.references import LIKE_UUID, References
 

@@ -17,6 +17,7 @@ from omsgrain.container.layout import MAGIC
 from omsgrain.counts import counted
 from omsgrain.errors import FormatError, OmsError, UnsupportedError
 from omsgrain.formats import yaml
+from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld import document as layouts
 from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.defects import LintFinding, MifLdVerdict, place_of
@@ -24,7 +25,7 @@ from omsgrain.formats.mif_ld.directory import files_in, layout_of_file, shape_of
 from omsgrain.formats.mif_ld.document import SUFFIXES
 from omsgrain.formats.mif_ld.records import LIMITS, Kind, Shape
 from omsgrain.formats.mif_ld.validate import Mode, judge, memories_in
-from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
+from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.table import CONTAINER, FORMATS, sniff_directory, sniff_file
 from omsgrain.interchange.verify import VerifyOptions, verify_directory, verify_file
 

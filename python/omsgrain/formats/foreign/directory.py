@@ -17,7 +17,8 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import json_text, times
 from omsgrain.formats.document import Import
 from omsgrain.formats.foreign.base import LIMITS, ForeignFormat, ForeignLimits, Translation
-from omsgrain.formats.problems import DocumentFindings, pointer_to
+from omsgrain.formats.json_text import pointer_to
+from omsgrain.formats.problems import DocumentFindings
 
 _ENTRIES: Final = 1_000_000
 """Entries of directories that are looked at; a source tree has many that are no memory."""

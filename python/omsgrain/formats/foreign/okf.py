@@ -25,9 +25,10 @@ from omsgrain.formats.convert.base import uuid_of
 from omsgrain.formats.document import Import, Loss
 from omsgrain.formats.foreign.base import Translation, strings
 from omsgrain.formats.foreign.directory import DirectoryFormat, TextFile
+from omsgrain.formats.json_text import value_at
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif_ld.markdown import split
-from omsgrain.formats.problems import DocumentError, value_at
+from omsgrain.formats.problems import DocumentError
 from omsgrain.formats.records import Record, object_of
 
 VERSION: Final = "0.2"

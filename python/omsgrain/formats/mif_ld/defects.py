@@ -11,9 +11,9 @@ from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.json_text import kind_of as json_text_kind_of
-from omsgrain.formats.json_text import shown_key
+from omsgrain.formats.json_text import pointer_to, shown_key
 from omsgrain.formats.mif_ld.records import Shape
-from omsgrain.formats.problems import MOST, DocumentError, Problem, pointer_to
+from omsgrain.formats.problems import MOST, DocumentError, Problem
 
 
 class Code(NamedTuple):

@@ -19,13 +19,14 @@ from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.convert.convert import is_foreign
 from omsgrain.formats.document import Import, Loss, Manifest
+from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld import markdown as markdown_text
 from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
 from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape, own
 from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.mif_ld.validate import Mode
-from omsgrain.formats.problems import DocumentError, Problem, pointer_to
+from omsgrain.formats.problems import DocumentError, Problem
 from omsgrain.grain import Grain
 
 DIRECTORY: Final = "directory"

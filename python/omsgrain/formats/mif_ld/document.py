@@ -25,7 +25,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import json_text
 from omsgrain.formats.document import KIND, Loss, open_manifest
-from omsgrain.formats.json_text import COMPACT, spell
+from omsgrain.formats.json_text import COMPACT, spell, steps_of
 from omsgrain.formats.mif_ld import lint, markdown
 from omsgrain.formats.mif_ld.markdown import KEBAB, PASCAL, URN, lost
 from omsgrain.formats.mif_ld.records import (
@@ -41,7 +41,7 @@ from omsgrain.formats.mif_ld.records import (
     shape_of,
 )
 from omsgrain.formats.mif_ld.validate import Mode, judge, mended
-from omsgrain.formats.problems import MOST, DocumentError, Problem, steps_of
+from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
 from omsgrain.grain import Grain

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from omsgrain import _core
 from omsgrain.errors import SchemaError
-from omsgrain.formats.json_text import RULES
+from omsgrain.formats.json_text import RULES, pointer_to
 from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.defects import (
     Defects,
@@ -32,7 +32,7 @@ from omsgrain.formats.mif_ld.defects import (
 )
 from omsgrain.formats.mif_ld.records import KINDS, SHAPES, Kind, Shape, kind_of, shape_of, telling
 from omsgrain.formats.mif_ld.schema import checker, load
-from omsgrain.formats.problems import MOST, Problem, pointer_to
+from omsgrain.formats.problems import MOST, Problem
 
 Act = Literal["drop", "other", "background", "clamp", "keep"]
 DROP: Final[Act] = "drop"

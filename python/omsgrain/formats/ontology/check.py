@@ -12,11 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld.records import relations_of
 from omsgrain.formats.ontology import model
 from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches, value_at
 from omsgrain.formats.ontology.load import Known, Library
-from omsgrain.formats.problems import MOST, Problem, pointer_to
+from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.records import object_of
 
 Document = Mapping[str, Any]

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import UnsupportedError, packages_of
-from omsgrain.formats.json_text import kind_of
+from omsgrain.formats.json_text import kind_of, pointer_to
 from omsgrain.formats.mif_ld.schema import FORMATS
 from omsgrain.formats.ontology.model import (
     PATHS,
@@ -27,7 +27,7 @@ from omsgrain.formats.ontology.model import (
     said,
 )
 from omsgrain.formats.problems import MOST as MOST_PROBLEMS
-from omsgrain.formats.problems import Problem, pointer_to
+from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import objects_at
 
 _SHOWN: Final = 200

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
-from omsgrain.formats.problems import pointer_to
+from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.records import object_of, objects_at
 
 BASES: Final = ("semantic", "episodic", "procedural")
