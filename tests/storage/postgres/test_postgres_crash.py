@@ -411,7 +411,7 @@ def test_a_commit_with_an_unknown_outcome(
 def test_a_relaxed_store_loses_nothing_before_its_sync(server: Postgres, url: str) -> None:
     store = PostgresStorage(url, tenant=server.tenant(), durable=False)
     put(store, *facts(50))
-    store.flush()
+    store.sync()
     put(store, *facts(10, start=50))
     server.kill()
     server.start()
