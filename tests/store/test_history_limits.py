@@ -320,6 +320,18 @@ def test_a_ring_of_encrypted_grains_stays_at_its_size(
         assert store.maintenance.check().ok
 
 
+def test_a_step_holds_no_more_grains_than_the_memory_should(
+    store: og.GrainStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(history_limiter, "_STEP_BYTES", 1)
+    store.put_many([reading(n, session_id=f"s{n}") for n in range(-200, 0)])
+    clock.now = TIME + 100 * HOUR
+    assert store.maintenance.retain(keep="1h").removed == 200
+    removed = [entry.count for entry in store.audit.entries() if entry.operation == "retain"]
+    assert max(removed) == history_limiter._TOGETHER  # earlier entries leave with the grains
+    assert len(store) == 0
+
+
 def test_a_full_ring_waits_until_the_pages_of_the_last_run_are_free(tmp_path: Path) -> None:
     limits = HistoryLimits.of(None, "16MiB", None, False)
     assert limits is not None

@@ -47,6 +47,8 @@ FIRST_STEP = 16_384
 """Grains in the first step of a run at the most; a put waits for it."""
 
 _ALL = _core.term("all", None)  # all grains that are not encrypted
+_STEP_BYTES = 32 << 20  # grains of a step, about; all of them are in memory
+_TOGETHER = 64  # grains read at once
 _PART = 32  # a first step has this part of the grains
 _CITES = ("derived_from", "link")  # kinds of terms that hold the address of another grain
 _GROWTH = 32  # larger by this part of the size, grains leave, however few came
@@ -326,7 +328,8 @@ def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -
         keys = (key for key, _ in reader.rows(SEALED, SEQUENCE.pack(at.seq)))
         numbers = (SEQUENCE.unpack(key)[0] for key in islice(keys, max(most, 0)))
         seqs = list(takewhile(lambda seq: seq <= upto, numbers))
-        at = at._replace(seq=max(seqs, default=at.seq))
+        grains = _read(reader, seqs)
+        at = at._replace(seq=max(grains, default=at.seq))
     else:
         # Below the decryption, which would look for the grains of each user.
         before = max(end, 0).to_bytes(7, "big")[1:]
@@ -334,10 +337,23 @@ def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -
             lambda place: place[:6] < before, reader.raw.places(_ALL, at.place, False)
         )
         places = list(islice(walk, max(most, 0)))
-        seqs = [seq_at(place) for place in places]
-        at = at._replace(place=max(places, default=at.place))
-    grains = removal.sound_many(reader, seqs)
-    return GrainPage(at, {seq: grains.get(seq) for seq in seqs}, sealed is not None)
+        grains = _read(reader, [seq_at(place) for place in places])
+        at = at._replace(place=max(places[: len(grains)], default=at.place))
+    return GrainPage(at, grains, sealed is not None)
+
+
+def _read(reader: Reader, seqs: list[int]) -> dict[int, Grain | None]:
+    """Return the first of some grains: those that fit into the memory of a step."""
+    read: dict[int, Grain | None] = {}
+    left = _STEP_BYTES
+    for start in range(0, len(seqs), _TOGETHER):
+        part = seqs[start : start + _TOGETHER]
+        found = removal.sound_many(reader, part)
+        read.update((seq, found.get(seq)) for seq in part)
+        left -= sum(len(grain.blob) for grain in found.values())
+        if left <= 0:
+            break
+    return read
 
 
 def _next_sealed(reader: Reader, seq: int) -> int | None:
