@@ -28,7 +28,7 @@ RUST := Cargo.toml Cargo.lock $(shell find rust/core rust/py -name '*.rs' -o -na
 .PHONY: demo test test-long test-services check fmt bench bench-stages small fuzz soak sanitize vectors docs site build wheel wheels dist trial container sbom audit resolve lock release-notes clean
 
 demo: build ## build, then run the main job on real readings
-	$(BIN)/omsgrain demo
+	$(BIN)/python examples/demo
 
 test: build ## all tests, under ten minutes on two cores
 	$(CORE_TESTS)

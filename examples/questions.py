@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Query a store of weather readings, in SQL (DuckDB) and with Polars.
 
-omsgrain demo weather.omsg          # four years of readings from Seattle, among others
+python examples/demo weather.omsg   # four years of readings from Seattle, among others
 python examples/questions.py weather.omsg
 """
 

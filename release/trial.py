@@ -108,7 +108,7 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
 #: With nothing but omsgrain. The first prints its version, which is that of the file.
 ALONE: tuple[tuple[str, ...], ...] = (
     ("-m", "omsgrain", "--version"),
-    ("-m", "omsgrain", "demo"),
+    ("examples/demo",),
     ("-m", "omsgrain", "ingest", "m.omsg", "examples/mission.jsonl"),
     ("-m", "omsgrain", "verify", "m.omsg"),
     (

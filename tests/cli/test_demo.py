@@ -1,68 +1,59 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo on the data it ships with, and the data itself."""
+"""The demo on the data beside it, and the data itself."""
 
 from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from hashlib import sha256
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import omsgrain as og
-from omsgrain.cli import run
-from omsgrain.cli.demo import observations
-from omsgrain.cli.demo_story import Story
 from omsgrain.errors import FormatError
-from support.paths import ROOT
+from support.example import EXAMPLES, load
 from support.shell import USAGE
 
-EXAMPLES = ROOT / "examples"
 WEATHER = EXAMPLES / "seattle-weather.csv"
+observations = load("demo/weather").observations
 
 
-def test_demo(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def demo(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(EXAMPLES / "demo"), *words],
+        capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+
+
+def test_demo(tmp_path: Path) -> None:
     target = tmp_path / "memory.omsg"
-    assert run(["demo", str(target), "--data", str(EXAMPLES)]) == 0
-    told = capfd.readouterr().out
-    assert "56 of 56 claims held." in told
+    done = demo(str(target))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "56 of 56 claims held." in done.stdout
     assert {"ERR_INTEGRITY", "ERR_CORRUPT", "ERR_SIGNATURE", "ERR_ERASED"} <= set(
-        re.findall("ERR_[A-Z]+", told)
+        re.findall("ERR_[A-Z]+", done.stdout)
     )
     with og.open(target, readonly=True) as store:
         assert len(store) == 3 * 1461 + 22 + 2  # the robot thought again; a rule
-    assert run(["demo", str(target), "--data", str(EXAMPLES)]) == 2
+    assert demo(str(target)).returncode == USAGE
 
 
-def test_without_a_clone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for words in (["demo"], ["demo", "--data", str(tmp_path)]):
-        assert run(words) == USAGE
-        assert "clone" in capfd.readouterr().err
-    assert list(tmp_path.iterdir()) == []
+def test_claims_as_json() -> None:
+    done = demo("--json")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ok"], len(told["checks"])) == (0, True, 56)
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_what_held_as_json(
-    held: bool, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def tell(story: Story, *_: object) -> None:
-        story.step("One")
-        story.say("something")
-        story.check("it is so", True)
-        story.check("it is otherwise", held)
-
-    monkeypatch.setattr(import_module("omsgrain.cli.demo"), "_run_chapters", tell)
-    assert run(["demo", "--data", str(EXAMPLES), "--json"]) == (0 if held else 1)
-    checks = [
-        {"claim": "it is so", "held": True},
-        {"claim": "it is otherwise", "held": held},
-    ]
-    assert json.loads(capfd.readouterr().out) == {"ok": held, "checks": checks}
+def test_a_claim_that_does_not_hold() -> None:
+    story = load("demo/story").Story(quiet=True)
+    story.check("it is so", True)
+    assert story.ok
+    story.check("it is otherwise", False)
+    assert not story.ok
+    assert story.checks[1] == {"claim": "it is otherwise", "held": False}
 
 
 def test_the_mission_is_whole() -> None:

@@ -23,7 +23,7 @@ PAGES = {
 }
 NUMBERS = (click.types.IntParamType, click.types.FloatParamType)
 # What would not end, or asks a server or a broker: read, and run by the tests of these commands.
-NOT_RUN = {"serve", "mcp", "bridge", "conformance", "demo", "bench"}
+NOT_RUN = {"serve", "mcp", "bridge", "conformance", "bench"}
 AFAR = ("https://", "s3://")
 # What must have been done, or must not be there, before the examples are typed.
 BEFORE = {

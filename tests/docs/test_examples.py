@@ -3,42 +3,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain import container
-from omsgrain.cli.demo import observations
 from omsgrain.crypto.detached import sign_file, signature_path
 from omsgrain.interchange.ingest import ingest
+from support.example import EXAMPLES, load
 from support.markdown_page import table
-from support.paths import ROOT
 from support.shell import belief, exit_code
 from support.signers import ALICE, BOB
-
-EXAMPLES = ROOT / "examples"
-
-
-def load(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # tasks in other processes look it up there
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_sql_and_frames_answer_the_same(tmp_path: Path) -> None:
     questions = load("questions")
     with og.open(tmp_path / "m.omsg") as store:
+        observations = load("demo/weather").observations
         store.put_many(observations(EXAMPLES / "seattle-weather.csv"), errors="collect")
         with (EXAMPLES / "mission.jsonl").open("rb") as stream:
             list(ingest(store, stream))
@@ -229,7 +217,9 @@ def test_robot_bag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Monke
 def test_each_example_is_listed_and_short() -> None:
     listed = {row[0] for row in table(EXAMPLES / "README.md", "file", "what it is")}
     files = {file.relative_to(EXAMPLES).as_posix() for file in EXAMPLES.rglob("*.*")}
-    assert listed == {file for file in files if "__pycache__" not in file} - {"README.md"}
+    files = {file for file in files if "__pycache__" not in file} - {"README.md"}
+    chapters = {file for file in files if file.startswith("demo/")} - {"demo/__main__.py"}
+    assert listed == files - chapters
     for file in EXAMPLES.glob("*.py"):
         text = file.read_text("utf-8")
         assert len(text.splitlines()) < 120, file.name

@@ -87,7 +87,6 @@ GROUPS: Final = {
     "Formats": {
         "vectors": ("conformance", "vectors"),
         "conformance": ("conformance", "conformance"),
-        "demo": ("demo", "demo"),
     },
 }
 COMMANDS: Final = {name: place for group in GROUPS.values() for name, place in group.items()}
