@@ -174,6 +174,18 @@ def packages_of(extra: str) -> str:
     return f"the extra {extra!r}: pip install " + " ".join(f"'{need}'" for need in named)
 
 
+def library(extra: str, module: str, says: str) -> Any:
+    """Import a module of an extra; an UnsupportedError if that is not installed."""
+    from importlib import import_module
+
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise UnsupportedError(says, expected=packages_of(extra)) from None
+
+
 class OmsWarning(UserWarning):
     """Something that is allowed but looks like a mistake, such as a misspelt field name."""
 

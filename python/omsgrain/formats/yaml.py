@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NoReturn
 
-from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.errors import library
 from omsgrain.formats.json_text import MARK, VALUES, bounded, pointer_to, shown_key, too_large
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.problems import DocumentError, Problem
@@ -104,10 +104,7 @@ def read(
         text = data.removeprefix(MARK).decode()
     except UnicodeDecodeError as error:
         _refuse("", before + data.count(b"\n", 0, error.start) + 1, "UTF-8")
-    try:
-        import yaml
-    except ImportError:
-        raise UnsupportedError("YAML needs PyYAML", expected=packages_of("formats")) from None
+    yaml = library("formats", "yaml", "YAML needs PyYAML")
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         reader = _Reader(depth, aliases, most - len(data), before, values)

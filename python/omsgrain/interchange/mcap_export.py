@@ -24,15 +24,9 @@ from omsgrain.container.read import blob_of
 from omsgrain.counts import counted
 from omsgrain.crypto.detached import signature_path
 from omsgrain.durable import successor, sync_directory
-from omsgrain.errors import TooLargeError, UnsupportedError
-from omsgrain.formats.bag.base import (
-    BagAttachment,
-    BagChannel,
-    BagMessage,
-    BagMetadata,
-    library,
-)
-from omsgrain.formats.bag.mcap import McapReader, is_mcap
+from omsgrain.errors import TooLargeError, UnsupportedError, library
+from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage, BagMetadata
+from omsgrain.formats.bag.mcap import NEED, McapReader, is_mcap
 from omsgrain.formats.bag.rosbag2 import files_of
 from omsgrain.grain import Grain, bare, decode
 from omsgrain.header import ENCRYPTED_BIT
@@ -121,7 +115,7 @@ def export_mcap(
         StoreError: the file cannot be written.
     """
     target = target_path(path)
-    library("mcap", "mcap.writer", "MCAP files")
+    library("mcap", "mcap.writer", NEED)
     sources = [] if merge is None else _sources(Path(merge))
     if target.exists() and any(target.samefile(source) for source in sources):
         text = "the recording itself would be replaced"
@@ -189,7 +183,7 @@ class _Recorder:
     """Writes an MCAP file: what a recording has, and grains."""
 
     def __init__(self, file: BinaryIO, ros2: bool) -> None:
-        module = library("mcap", "mcap.writer", "MCAP files")
+        module = library("mcap", "mcap.writer", NEED)
         self.writer = module.Writer(file, enable_data_crcs=True)
         self.messages = self.encrypted = self.merged = 0
         self._ros2 = ros2

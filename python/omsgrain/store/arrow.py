@@ -14,7 +14,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain import _core, registry
-from omsgrain.errors import SchemaError, UnsupportedError, packages_of
+from omsgrain.errors import SchemaError, UnsupportedError, library
 from omsgrain.grain import Grain, _json_bytes, bare
 from omsgrain.header import ENCRYPTED_BIT, SIGNED_BIT
 from omsgrain.storage import signatures
@@ -155,14 +155,7 @@ def schema(of: Iterable[Column]) -> Any:
 
 
 def arrow() -> Any:
-    try:
-        import pyarrow
-    except ModuleNotFoundError as error:
-        if error.name != "pyarrow":
-            raise
-        text = "Arrow and Parquet need pyarrow"
-        raise UnsupportedError(text, expected=packages_of("arrow")) from None
-    return pyarrow
+    return library("arrow", "pyarrow", "Arrow and Parquet need pyarrow")
 
 
 ROWS = 16_384

@@ -17,8 +17,8 @@ from mcap.reader import make_reader
 from mcap.writer import CompressionType
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, OmsError, UnsupportedError
-from omsgrain.formats.bag.base import BagAttachment, BagLimits, BagMessage, library
+from omsgrain.errors import FormatError, OmsError, UnsupportedError, library
+from omsgrain.formats.bag.base import BagAttachment, BagLimits, BagMessage
 from omsgrain.formats.bag.mcap import MAGIC, McapReader, is_mcap
 from support.bag_files import write_mcap
 

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from omsgrain.errors import UnsupportedError, packages_of
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +76,3 @@ class BagCounts:
     attachments: int | None = None
     metadata: int | None = None  # the records about the recording
     files: dict[str, int | None] | None = None  # the messages of each file of a directory
-
-
-def library(extra: str, module: str, what: str) -> Any:
-    """Import a module of an extra; an UnsupportedError if that is not installed."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ModuleNotFoundError as error:
-        if not f"{module}.".startswith(f"{error.name}."):
-            raise
-        raise UnsupportedError(f"{what} need {extra}", expected=packages_of(extra)) from None

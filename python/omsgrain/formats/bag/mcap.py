@@ -15,7 +15,7 @@ from io import BytesIO
 from typing import Any, BinaryIO, Final, TypeAlias
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, OmsError, UnsupportedError
+from omsgrain.errors import FormatError, OmsError, UnsupportedError, library
 from omsgrain.formats.bag.base import (
     LIMITS,
     BagAttachment,
@@ -24,7 +24,6 @@ from omsgrain.formats.bag.base import (
     BagLimits,
     BagMessage,
     BagMetadata,
-    library,
 )
 
 BagEntry: TypeAlias = BagChannel | BagMessage | BagAttachment | BagMetadata
@@ -32,6 +31,7 @@ BagEntry: TypeAlias = BagChannel | BagMessage | BagAttachment | BagMetadata
 MAGIC: Final = b"\x89MCAP0\r\n"
 """The first and the last bytes of a file."""
 SUFFIX: Final = ".mcap"
+NEED: Final = "MCAP files need mcap"
 _HEAD: Final = struct.Struct("<BQ")  # opcode, length
 _MESSAGE: Final = struct.Struct("<HIQQ")  # channel, sequence, log time, publish time
 _CODECS: Final = {"zstd": 1, "lz4": 2}  # as the core numbers them
@@ -55,9 +55,9 @@ class McapReader:
     def __init__(self, stream: BinaryIO, limits: BagLimits = LIMITS) -> None:
         self._stream = stream
         self._limits = limits
-        self._records = library("mcap", "mcap.records", "MCAP files")
-        self._fields = library("mcap", "mcap.data_stream", "MCAP files").ReadDataStream
-        self._opcodes = library("mcap", "mcap.opcode", "MCAP files").Opcode
+        self._records = library("mcap", "mcap.records", NEED)
+        self._fields = library("mcap", "mcap.data_stream", NEED).ReadDataStream
+        self._opcodes = library("mcap", "mcap.opcode", NEED).Opcode
         self._size = stream.seek(0, os.SEEK_END)
         self._crc = 0
         self._schemas: dict[int, Any] = {}

@@ -3,17 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from collections.abc import Iterable, MutableMapping, MutableSequence
+from graphlib import TopologicalSorter
 from typing import Any, Final
 
-from omsgrain.errors import FormatError, TooLargeError, UnsupportedError
-from omsgrain.formats.bag.base import library
+from omsgrain.errors import FormatError, TooLargeError, UnsupportedError, library
 from omsgrain.formats.bag.cdr import VALUES, Decoder
 
 LARGEST: Final = 16 << 20
 """Bytes of a message: the library makes an object for each two bytes of a hostile one."""
 _MAP_VALUE: Final = 2  # the number of the value in an entry of a map
-_WHAT: Final = "messages in protobuf"
+_NEED: Final = "messages in protobuf need protobuf"
 
 
 def decoder(name: str, schema: bytes) -> Decoder:
@@ -22,7 +22,7 @@ def decoder(name: str, schema: bytes) -> Decoder:
     The schema is a FileDescriptorSet. As ``cdr.decoder``, it refuses types that it cannot decode;
     also those with a field whose name the library uses itself.
     """
-    failures = library("protobuf", "google.protobuf.message", _WHAT)
+    failures = library("protobuf", "google.protobuf.message", _NEED)
     kind = _message_class(name, schema, failures)
 
     def decode(data: bytes) -> dict[str, Any]:
@@ -40,15 +40,16 @@ def decoder(name: str, schema: bytes) -> Decoder:
 
 def _message_class(name: str, schema: bytes, messages: Any) -> Any:
     """Return the class of a message; the schema has the files that it depends on too."""
-    descriptors = library("protobuf", "google.protobuf.descriptor_pb2", _WHAT)
-    pools = library("protobuf", "google.protobuf.descriptor_pool", _WHAT)
-    factory = library("protobuf", "google.protobuf.message_factory", _WHAT)
+    descriptors = library("protobuf", "google.protobuf.descriptor_pb2", _NEED)
+    pools = library("protobuf", "google.protobuf.descriptor_pool", _NEED)
+    factory = library("protobuf", "google.protobuf.message_factory", _NEED)
     pool = pools.DescriptorPool()
     try:
         files = {one.name: one for one in descriptors.FileDescriptorSet.FromString(schema).file}
         for one in files.values():
             _check_names(one.message_type, messages.Message)
-        for file in _by_dependency({name: one.dependency for name, one in files.items()}):
+        order = TopologicalSorter({name: one.dependency for name, one in files.items()})
+        for file in order.static_order():
             pool.AddSerializedFile(files[file].SerializeToString())
         return factory.GetMessageClass(pool.FindMessageTypeByName(name))
     except (messages.DecodeError, TypeError, KeyError, ValueError):
@@ -63,25 +64,6 @@ def _check_names(types: Iterable[Any], base: type) -> None:
         left += one.nested_type
         if any(hasattr(base, field.name) for field in one.field):
             raise UnsupportedError("a field of a message has a name of the library protobuf")
-
-
-def _by_dependency(needs: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    """Yield names so that each comes after those that it needs."""
-    done: dict[str, bool] = {}  # False while the needs of a name are visited
-    for root in needs:
-        path = [] if root in done else [(root, iter(needs[root]))]
-        while path:
-            name, rest = path[-1]
-            done[name] = False
-            following = next((one for one in rest if not done.get(one, False)), None)
-            if following is None:
-                path.pop()
-                done[name] = True
-                yield name
-            elif following in done:
-                raise ValueError("a file needs itself")
-            else:
-                path.append((following, iter(needs[following])))
 
 
 class _Values:

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 from omsgrain import _core
-from omsgrain.errors import FormatError, OmsError, UnsupportedError
+from omsgrain.errors import FormatError, OmsError, UnsupportedError, library
 from omsgrain.formats.bag.base import (
     LIMITS,
     BagChannel,
     BagCounts,
     BagLimits,
     BagMessage,
-    library,
 )
 from omsgrain.formats.bag.mcap import SUFFIX, is_mcap
 
@@ -207,8 +206,8 @@ def _tables(base: sqlite3.Connection) -> set[str]:
 @cache
 def standard_definition(name: str) -> str | None:
     """Return the definition of a type of ROS 2 Humble, the last whose bags may lack them."""
-    what = "messages without a definition"
-    store = _typestore(library("rosbags", "rosbags.typesys", what))
+    says = "messages without a definition need rosbags"
+    store = _typestore(library("rosbags", "rosbags.typesys", says))
     if name not in store.fielddefs:
         return None
     text: str = store.generate_msgdef(name, ros_version=2)[0]

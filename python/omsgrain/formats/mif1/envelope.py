@@ -27,7 +27,7 @@ from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from omsgrain import _core
-from omsgrain.errors import KeyMissingError, UnsupportedError, packages_of
+from omsgrain.errors import KeyMissingError, UnsupportedError, library
 from omsgrain.formats import json_text
 from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif1.check import LIMITS, RULES, SCHEMA, VERSION, Mif1Limits, is_version
@@ -197,13 +197,10 @@ def _argon2id(secret: bytes, kdf: Kdf) -> bytes:
         return own.derive(secret)
     except (ImportError, UnsupportedAlgorithm):
         pass  # cryptography before 44, or an older OpenSSL
-    try:
-        from argon2.low_level import Type, hash_secret_raw
-    except ImportError:
-        raise UnsupportedError(
-            "Argon2id is not available", expected=packages_of("formats")
-        ) from None
-    return hash_secret_raw(secret, salt, iterations, memory, lanes, KEY, Type.ID, _ARGON2)
+    argon2 = library("formats", "argon2.low_level", "Argon2id is not available")
+    costs = (iterations, memory, lanes, KEY, argon2.Type.ID, _ARGON2)
+    derived: bytes = argon2.hash_secret_raw(secret, salt, *costs)
+    return derived
 
 
 def _checked(key: bytes) -> bytes:

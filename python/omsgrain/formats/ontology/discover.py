@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.errors import library
 from omsgrain.formats.ontology.model import Ontology, choose_namespace, choose_type
 from omsgrain.formats.records import objects_at
 
@@ -39,11 +39,7 @@ class Regex(NamedTuple):
 
 def of_regex(source: str) -> Regex:
     """Compile a regular expression that can match anywhere."""
-    try:
-        import re2  # type: ignore[import-untyped]
-    except ImportError:
-        raise UnsupportedError("google-re2 is not installed",
-                               expected=packages_of("formats")) from None  # fmt: skip
+    re2 = library("formats", "re2", "google-re2 is not installed")
     options = re2.Options()
     options.max_mem = _MEMORY
     options.log_errors = False  # it would write the pattern to stderr

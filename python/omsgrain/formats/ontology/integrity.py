@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from omsgrain.errors import UnsupportedError, packages_of
+from omsgrain.errors import library
 from omsgrain.formats.json_text import kind_of, pointer_to
 from omsgrain.formats.mif_ld.schema import FORMATS
 from omsgrain.formats.ontology.model import (
@@ -153,11 +153,7 @@ def _is_deep(value: Any) -> bool:
 
 @lru_cache(maxsize=4096)
 def _validator(text: str) -> Any:
-    try:
-        import jsonschema_rs
-    except ImportError:
-        raise UnsupportedError("jsonschema-rs is not installed",
-                               expected=packages_of("formats")) from None  # fmt: skip
+    jsonschema_rs = library("formats", "jsonschema_rs", "jsonschema-rs is not installed")
     options = jsonschema_rs.RegexOptions(size_limit=_PROGRAM, dfa_size_limit=_PROGRAM * 8)
     try:
         return jsonschema_rs.Draft202012Validator(
