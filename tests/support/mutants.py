@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.formats.mif_ld.schema import checker
+from omsgrain.formats.mif_ld.schema import target
 
 __all__ = ["Mutant", "always", "deaf", "drop", "forget_schemas", "instead", "nothing", "reader",
            "rewritten", "schema", "strip", "writer"]  # fmt: skip
@@ -137,8 +137,8 @@ def schema(file: str, change: Callable[[dict[str, Any]], object]) -> Callable[[A
 
 
 def forget_schemas() -> None:
-    """Schemas are compiled once."""
-    checker.cache_clear()
+    """References are followed once."""
+    target.cache_clear()
 
 
 _BELIEF = _core.encode(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -274,6 +275,25 @@ def test_the_schemas_are_schemas_and_refer_to_nothing_outside(name: str) -> None
         assert target.partition("#")[0] in ("", *schema.NAMES)
     codes = {part.split('"')[0] for part in text.split('"x-code": "')[1:]}
     assert codes <= CODES.keys()
+    for node in nodes(schema.load(name)):
+        assert node.keys() <= {*OF_VALUES, *OF_PARTS, *schema.SAY_NOTHING}
+        tests = [keyword for keyword in node if keyword in OF_VALUES]
+        assert tests == sorted(tests, key=OF_VALUES.index)  # the first that fails is reported
+
+
+OF_VALUES = ("type", "const", "enum", "pattern", "format", "minLength", "maxLength", "minimum",
+             "maximum")  # fmt: skip
+OF_PARTS = ("$ref", "anyOf", "items", "required", "properties", "additionalProperties", "contains",
+            "minItems", "uniqueItems")  # fmt: skip
+
+
+def nodes(node: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+        inner = [*node.get("properties", {}).values(), *node.get("$defs", {}).values()]
+        for one in (*inner, *node.get("anyOf", ()), node.get("items"),
+                    node.get("additionalProperties")):  # fmt: skip
+            yield from nodes(one)
 
 
 def test_the_context_gives_every_word_a_meaning_and_refers_to_nothing() -> None:

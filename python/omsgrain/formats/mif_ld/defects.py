@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 import reprlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats.json_text import kind_of as json_text_kind_of
 from omsgrain.formats.json_text import pointer_to, shown_key
+from omsgrain.formats.mif_ld.markdown import KEBAB
 from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
@@ -261,17 +262,14 @@ def _shown(value: Any) -> str:
     return _REPR.repr(value)[:SHOWN]
 
 
-class SchemaDefect:
+class SchemaDefect(NamedTuple):
     """A value that breaks the schema."""
 
-    __slots__ = ("argument", "code", "keyword", "value", "way")
-
-    def __init__(self, code: str, keyword: str, argument: Any, value: Any) -> None:
-        self.code = code
-        self.keyword = keyword  # the schema keyword that found it
-        self.argument = argument  # the keyword's argument; for a closed object, its members
-        self.value = value  # the value found; for an unknown key, the key
-        self.way: list[str | int] = []  # the keys of its path, last key first
+    way: Way  # the keys of its path
+    code: str
+    keyword: str  # the schema keyword that found it
+    argument: Any  # the keyword's argument; for a closed object, its members
+    value: Any  # the value found; for an unknown key, the key
 
 
 class Defects:
@@ -279,24 +277,24 @@ class Defects:
 
     __slots__ = ("found", "more")
 
-    def __init__(self, found: Iterable[SchemaDefect] = ()) -> None:
-        self.found = list(found)
+    def __init__(self) -> None:
+        self.found: list[SchemaDefect] = []
         self.more = 0
 
-    def take(self, others: Defects, key: str | int | None = None) -> None:
-        if key is not None:
-            for one in others.found:
-                one.way.append(key)
-        room = MOST - len(self.found)
-        self.found += others.found[:room]
-        self.more += others.more + max(len(others.found) - room, 0)
+    def add(self, one: SchemaDefect) -> None:
+        if len(self.found) < MOST:
+            self.found.append(one)
+        else:
+            self.more += 1
+
+    def take(self, others: Defects) -> None:
+        for one in others.found:
+            self.add(one)
+        self.more += others.more
 
 
-RELATIONS: Final = (
-    "RelatesTo", "DerivedFrom", "Supersedes", "ConflictsWith", "PartOf", "Implements", "Uses",
-    "Created", "MentionedIn",
-)  # fmt: skip
-"""Relationship types of shape 0.1; shape 1.x writes them in lower case with hyphens."""
+RELATIONS: Final = tuple(KEBAB)
+"""Relationship types of shape 0.1."""
 ENTITIES: Final = ("Person", "Organization", "Technology", "Concept", "File")
 """Entity types that need no ontology."""
 
@@ -314,7 +312,6 @@ def _folded(name: str) -> str:
     return re.sub(r"[-_\s]", "", name).casefold()
 
 
-_KEBABS: Final = {name: re.sub("(?<!^)([A-Z])", r"-\1", name).lower() for name in RELATIONS}
 _RELATIONS: Final = {_folded(name): name for name in RELATIONS} | {"createdby": "Created"}
 
 
@@ -366,7 +363,7 @@ def _of_relation(value: Any, shape: Shape | None) -> str:
     if name is None:
         return CODES["MIF-REL"].hint
     if shape == "1.x":
-        return f"MIF 1.x expects {_KEBABS[name]}."
+        return f"MIF 1.x expects {KEBAB[name]}."
     return f"MIF 0.1 expects {name} (or prefix:Name)."
 
 

@@ -6,12 +6,11 @@ This module also checks the formats and patterns that they name.
 
 A general JSON Schema validator reports every failing branch of an ``anyOf``: four errors for one
 wrong word. This one chooses the branch by the value's JSON type, and reports only the first defect
-of a text. It supports the keywords of our schemas and refuses a schema with others.
+of a text. It supports the keywords of our schemas alone, and tests a value in their order there.
 
-The core recognizes most valid memories first (`shape_at_sight`), in a ninth of the time: 0.5 µs
-instead of 4.5, and 6 instead of 59 for a full memory (row F1 of `make bench`). ``tests/fuzz``
-compares the two. Schemas inside ontologies use all keywords and need no codes; they are checked by
-jsonschema-rs, an extra, which is as fast as the core.
+The core recognizes most valid memories first (`shape_at_sight`): a full one in 6 µs, where this
+takes 200 (row F1 of `make bench`). ``tests/fuzz`` compares the two. Schemas inside ontologies use
+all keywords and need no codes; they are checked by jsonschema-rs, an extra.
 
 Spec: JSON Schema 2020-12, RFC 3339 §5.6, RFC 3986, ISO 8601, ECMA-262 §22.2
 """
@@ -23,9 +22,9 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from omsgrain.formats.mif_ld.defects import Defects, SchemaDefect, code_of
+from omsgrain.formats.mif_ld.defects import Defects, SchemaDefect, Way, code_of
 
 NAMES: Final = (
     "common.json",
@@ -152,6 +151,8 @@ def pattern(source: str) -> re.Pattern[str]:
 
 # -- the walk -------------------------------------------------------------------------------------
 
+Node = Mapping[str, Any]
+"""A part of a schema."""
 _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
     dict: ("object",),
     list: ("array",),
@@ -161,228 +162,92 @@ _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
     float: ("number",),
     type(None): ("null",),
 }
-_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
-_OBJECT_KEYWORDS: Final = ("required", "properties", "additionalProperties")
-_RECURSIVE: Final = frozenset((("ontology.json", "namespace"),))
+SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
+"""Keywords that ask nothing of a value."""
 
 
-Check = Callable[[Any], "Defects | None"]
-"""Checks a value; returns None, without allocating, if it is valid."""
-
-
-@cache
-def checker(file: str, name: str = "") -> Check:
-    return _compile(_named(file, name), file)
-
-
-def _named(file: str, name: str) -> Mapping[str, Any]:
-    schema = load(file)
-    found: Mapping[str, Any] = schema["$defs"][name] if name else schema
+def check(value: Any, file: str, name: str = "") -> Defects:
+    """Find all defects of a value by a schema, or by one of its definitions."""
+    found = Defects()
+    _walk(*target(f"#/$defs/{name}" if name else "", file), value, (), found)
     return found
 
 
-def _compile(node: Mapping[str, Any], file: str) -> Check:
-    own = node.get("x-code")
-    rest = {keyword: one for keyword, one in node.items() if keyword not in _SAY_NOTHING}
-    tests = []
-    for keyword in _TESTS:
-        if keyword in rest:
-            argument = rest.pop(keyword)
-            code = code_of(keyword, argument, own)
-            tests.append(_Test(_TESTS[keyword](argument), code, keyword, argument))
-    parts: list[Check] = []
-    if "$ref" in rest:
-        parts.append(_reference(rest.pop("$ref"), file))
-    if "anyOf" in rest:
-        parts.append(_any_of(rest.pop("anyOf"), file, own))
-    if not rest.keys().isdisjoint(_OBJECT_KEYWORDS):
-        parts.append(
-            _object({key: rest.pop(key) for key in _OBJECT_KEYWORDS if key in rest}, file)
-        )
-    if "items" in rest:
-        parts.append(_items(rest.pop("items"), file))
-    parts += [
-        _of_arrays(keyword, rest.pop(keyword)) for keyword in _ARRAY_TESTS if keyword in rest
-    ]
-    if rest:
-        raise ValueError(f"unsupported keywords: {', '.join(rest)}")
-    return _guarded(tests, _each(parts))
+def _walk(node: Node, file: str, value: Any, way: Way, found: Defects) -> None:
+    """Add the defects of a value: of its own tests only the first, and those of its parts."""
+    for keyword, asked in node.items():
+        good = _TESTS.get(keyword)
+        if good is not None and not good(asked, value):
+            code = code_of(keyword, asked, node.get("x-code"))
+            return found.add(SchemaDefect(way, code, keyword, asked, value))
+    if "$ref" in node:
+        _walk(*target(node["$ref"], file), value, way, found)
+    if "anyOf" in node:
+        _any_of(node, file, value, way, found)
+    if isinstance(value, dict):
+        _members(node, file, value, way, found)
+    elif isinstance(value, list):
+        for at, inner in enumerate(value) if "items" in node else ():
+            _walk(node["items"], file, inner, (*way, at), found)
+        for keyword, holds in _ARRAY_TESTS.items():
+            if keyword in node and not holds(node[keyword], value):
+                code = code_of(keyword, node[keyword], None)
+                found.add(SchemaDefect(way, code, keyword, node[keyword], value))
+    return None
 
 
-class _Test(NamedTuple):
-    good: Callable[[Any], bool]
-    code: str
-    keyword: str
-    argument: Any
+@cache
+def target(reference: str, file: str) -> tuple[Node, str]:
+    """Return the node that a reference in a file leads to, and the file that it is in."""
+    other, _, name = reference.partition("#/$defs/")
+    schema = load(other or file)
+    return schema["$defs"][name] if name else schema, other or file
 
 
-def _guarded(tests: list[_Test], part: Check | None) -> Check:
-    """Combine the tests of a value with the check of its parts; stop at the first failed test.
-
-    Nearly every value is valid and has one type and at most one other test. The short forms save
-    calls for these.
-    """
-    if not tests:
-        return part or (lambda value: None)
-
-    def check(value: Any) -> Defects | None:
-        for good, code, keyword, argument in tests:
-            if not good(value):
-                return Defects([SchemaDefect(code, keyword, argument, value)])
-        return None if part is None else part(value)
-
-    kind = _only_type(tests[0])
-    if kind is None or len(tests) > 2:
-        return check
-    if len(tests) == 1:
-        if part is None:
-            return lambda value: None if type(value) is kind else check(value)
-        return lambda value: part(value) if type(value) is kind else check(value)
-    if part is None:
-        second = tests[1].good
-        return lambda value: None if type(value) is kind and second(value) else check(value)
-    return check
+def _any_of(node: Node, file: str, value: Any, way: Way, found: Defects) -> None:
+    """Try all branches; of those that fail, only the one for an object or array has its say."""
+    branches: list[Node] = node["anyOf"]
+    kind = _JSON_KINDS.get(type(value), ("",))[0]
+    meant: list[Defects] = []
+    for branch in branches:
+        here = Defects()
+        _walk(branch, file, value, way, here)
+        if not here.found:
+            return
+        whole = target(branch["$ref"], file)[0] if "$ref" in branch else branch
+        if kind in ("object", "array") and whole.get("type") == kind:
+            meant.append(here)
+    if len(meant) == 1:
+        found.take(meant[0])
+    else:
+        code = code_of("anyOf", branches, node.get("x-code"))
+        found.add(SchemaDefect(way, code, "anyOf", branches, value))
 
 
-def _only_type(test: _Test) -> type | None:
-    """Return the Python type of the values if there is only one."""
-    kinds = [kind for kind, names in _JSON_KINDS.items() if test.argument == names[0]]
-    return kinds[0] if test.keyword == "type" and kinds and kinds[0] not in (int, float) else None
+def _members(node: Node, file: str, value: dict[str, Any], way: Way, found: Defects) -> None:
+    properties, others = node.get("properties", {}), node.get("additionalProperties", True)
+    for key, inner in value.items():
+        one = properties.get(key, others)
+        if one is False:
+            names = tuple(properties)
+            found.add(SchemaDefect(way, "MIF-KEY", "additionalProperties", names, key))
+        elif one is not True:
+            _walk(one, file, inner, (*way, key), found)
+    for key in node.get("required", ()):
+        if key not in value:
+            found.add(SchemaDefect(way, "MIF-MISSING", "required", key, value))
 
 
-def _each(parts: list[Check]) -> Check | None:
-    if len(parts) < 2:
-        return parts[0] if parts else None
-
-    def check(value: Any) -> Defects | None:
-        found = None
-        for one in parts:
-            if (bad := one(value)) is not None:
-                found = found or Defects()
-                found.take(bad)
-        return found
-
-    return check
-
-
-def _of_type(names: str | list[str]) -> Callable[[Any], bool]:
-    asked = frozenset([names] if isinstance(names, str) else names)
-    kinds = {kind for kind, own in _JSON_KINDS.items() if not asked.isdisjoint(own)}
-    if "integer" in asked and float not in kinds:
-        return lambda value: type(value) is int or (type(value) is float and value.is_integer())
-    return lambda value: type(value) in kinds
-
-
-def _matches(source: str) -> Callable[[Any], bool]:
-    search = pattern(source).search
-    return lambda value: not isinstance(value, str) or search(value) is not None
-
-
-def _has_format(name: str) -> Callable[[Any], bool]:
-    test = FORMATS[name]
-    return lambda value: not isinstance(value, str) or test(value)
+def _is_of_type(asked: str | list[str], value: Any) -> bool:
+    kinds = _JSON_KINDS.get(type(value), ())
+    names = (asked,) if isinstance(asked, str) else asked
+    if kinds and (kinds[0] in names or kinds[-1] in names):
+        return True
+    return "integer" in names and type(value) is float and value.is_integer()
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-_TESTS: Final[dict[str, Callable[[Any], Callable[[Any], bool]]]] = {
-    "type": _of_type,
-    "const": lambda word: lambda value: isinstance(value, str) and value == word,
-    "enum": lambda words: lambda value: isinstance(value, str) and value in words,
-    "pattern": _matches,
-    "format": _has_format,
-    "minLength": lambda least: lambda value: not isinstance(value, str) or len(value) >= least,
-    "maxLength": lambda most: lambda value: not isinstance(value, str) or len(value) <= most,
-    "minimum": lambda least: lambda value: not _is_number(value) or value >= least,
-    "maximum": lambda most: lambda value: not _is_number(value) or value <= most,
-}
-"""Keyword -> function that makes the test from the keyword's argument."""
-
-
-def _reference(target: str, file: str) -> Check:
-    place = _place(target, file)
-    if place not in _RECURSIVE:
-        return checker(*place)
-    return lambda value: checker(*place)(value)
-
-
-def _place(target: str, file: str) -> tuple[str, str]:
-    other, _, fragment = target.partition("#")
-    return other or file, fragment.removeprefix("/$defs/")
-
-
-def _any_of(branches: list[dict[str, Any]], file: str, own: str | None) -> Check:
-    checks = [_compile(branch, file) for branch in branches]
-    structured: dict[str, list[Check]] = {"object": [], "array": []}
-    for branch, check in zip(branches, checks, strict=True):
-        kind = _kind_of_branch(branch, file)
-        if kind in structured:
-            structured[kind].append(check)
-    code = code_of("anyOf", branches, own)
-
-    def check_all(value: Any) -> Defects | None:
-        for one in checks:
-            if one(value) is None:
-                return None
-        meant = structured.get(_JSON_KINDS[type(value)][0], [])
-        if len(meant) == 1:
-            return meant[0](value)
-        return Defects([SchemaDefect(code, "anyOf", branches, value)])
-
-    return check_all
-
-
-def _kind_of_branch(branch: Mapping[str, Any], file: str) -> Any:
-    if "$ref" in branch:
-        branch = _named(*_place(branch["$ref"], file))
-    return branch.get("type")
-
-
-def _object(node: dict[str, Any], file: str) -> Check:
-    required: list[str] = node.pop("required", [])
-    members = {key: _compile(one, file) for key, one in node.pop("properties", {}).items()}
-    others = node.pop("additionalProperties", True)
-    closed, names = others is False, tuple(members)
-    other = None if isinstance(others, bool) else _compile(others, file)
-    look_up = members.get
-
-    def check(value: Any) -> Defects | None:
-        if not isinstance(value, dict):
-            return None
-        found = None
-        for key, inner in value.items():
-            if (one := look_up(key, other)) is not None:
-                if (bad := one(inner)) is not None:
-                    found = found or Defects()
-                    found.take(bad, key)
-            elif closed:
-                found = found or Defects()
-                found.take(Defects([SchemaDefect("MIF-KEY", "additionalProperties", names, key)]))
-        for key in required:
-            if key not in value:
-                found = found or Defects()
-                found.take(Defects([SchemaDefect("MIF-MISSING", "required", key, value)]))
-        return found
-
-    return check
-
-
-def _items(node: dict[str, Any], file: str) -> Check:
-    one = _compile(node, file)
-
-    def check(value: Any) -> Defects | None:
-        if not isinstance(value, list):
-            return None
-        found = None
-        for at, inner in enumerate(value):
-            if (bad := one(inner)) is not None:
-                found = found or Defects()
-                found.take(bad, at)
-        return found
-
-    return check
 
 
 def _are_unique(values: list[Any]) -> bool:
@@ -391,17 +256,21 @@ def _are_unique(values: list[Any]) -> bool:
     return len(set(texts)) == len(texts)
 
 
-_ARRAY_TESTS: Final[dict[str, Callable[[Any], Callable[[list[Any]], bool]]]] = {
-    "contains": lambda node: lambda values: node["const"] in values,
-    "minItems": lambda least: lambda values: len(values) >= least,
-    "uniqueItems": lambda asked: _are_unique,
+_TESTS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "type": _is_of_type,
+    "const": lambda word, value: isinstance(value, str) and value == word,
+    "enum": lambda words, value: isinstance(value, str) and value in words,
+    "pattern": lambda source, value: (
+        not isinstance(value, str) or pattern(source).search(value) is not None
+    ),
+    "format": lambda name, value: not isinstance(value, str) or FORMATS[name](value),
+    "minLength": lambda least, value: not isinstance(value, str) or len(value) >= least,
+    "maxLength": lambda most, value: not isinstance(value, str) or len(value) <= most,
+    "minimum": lambda least, value: not _is_number(value) or value >= least,
+    "maximum": lambda most, value: not _is_number(value) or value <= most,
 }
-
-
-def _of_arrays(keyword: str, argument: Any) -> Check:
-    good = _ARRAY_TESTS[keyword](argument)
-    test = _Test(
-        lambda value: not isinstance(value, list) or good(value),
-        code_of(keyword, argument, None), keyword, argument,
-    )  # fmt: skip
-    return _guarded([test], None)
+_ARRAY_TESTS: Final[dict[str, Callable[[Any, list[Any]], bool]]] = {
+    "contains": lambda node, values: node["const"] in values,
+    "minItems": lambda least, values: len(values) >= least,
+    "uniqueItems": lambda asked, values: _are_unique(values),
+}

@@ -8,7 +8,7 @@ that the schemas accept. Mode lenient treats citations as the specification asks
 from __future__ import annotations
 
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from operator import is_
@@ -19,7 +19,6 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats.json_text import RULES, pointer_to
 from omsgrain.formats.mif_ld import lint
 from omsgrain.formats.mif_ld.defects import (
-    Defects,
     LintFinding,
     MifLdVerdict,
     SchemaDefect,
@@ -31,7 +30,7 @@ from omsgrain.formats.mif_ld.defects import (
     place_of,
 )
 from omsgrain.formats.mif_ld.records import KINDS, SHAPES, Kind, Shape, kind_of, shape_of, telling
-from omsgrain.formats.mif_ld.schema import checker, load
+from omsgrain.formats.mif_ld.schema import SAY_NOTHING, Node, check, load
 from omsgrain.formats.problems import MOST, Problem
 
 Act = Literal["drop", "other", "background", "clamp", "keep"]
@@ -56,8 +55,9 @@ _ACTS: Final[dict[str, tuple[str | None, Act]]] = {
 """Member of a citation -> the defect that is repaired, if only one is, and how."""
 
 
-def _act_of(way: Way, defect: SchemaDefect, kind: Kind) -> Act | None:
+def _act_of(defect: SchemaDefect, kind: Kind) -> Act | None:
     """Return the repair for a defect of a citation; None if the defect is an error."""
+    way = defect.way
     if kind == "memory" and len(way) > 1 and way[0] == "citations":
         return _act(way[2:], defect)
     act = _act(way, defect) if kind == "citation" else None
@@ -84,22 +84,18 @@ def mended(memory: Any) -> Any:
 
 
 def _mended(citation: Any) -> Any:
-    bad = checker("common.json", "citation")(citation) or Defects()
-    for defect in bad.found:
-        way = tuple(reversed(defect.way))
-        act = _act(way, defect)
+    for defect in check(citation, "common.json", "citation").found:
+        act = _act(defect.way, defect)
         if act == DROP:
             return None
         if act == "clamp":
             citation = {**citation, "relevance": min(max(citation["relevance"], 0), 1)}
         elif act in ("other", "background"):
-            citation = {**citation, str(way[0]): act}
+            citation = {**citation, str(defect.way[0]): act}
     return citation
 
 
-_Node = Mapping[str, Any]
 _Look = str | tuple[str, str]
-_SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
 _OF_TEXTS: Final = frozenset(("const", "enum", "pattern", "format", "minLength", "maxLength"))
 _OF_NUMBERS: Final = frozenset(("minimum", "maximum"))
 _OF_OBJECTS: Final = frozenset(("required", "properties", "additionalProperties"))
@@ -123,7 +119,7 @@ _LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
 }
 """Simple forms that nearly all valid texts of a pattern or format have."""
 _NO_LOOK: Final = ""
-_NOT_SURE: Final[_Node] = {"not": {}}
+_NOT_SURE: Final[Node] = {"not": {}}
 """A schema node that the fast check cannot decide."""
 _FILES: Final[dict[str, str]] = {
     "0.1": "memory-0.1.json",
@@ -168,7 +164,7 @@ class _Tables:
         self.shapes: list[tuple[str, list[_Row]]] = []
         self.others: list[tuple[str, list[_Row]]] = []
 
-    def add(self, node: _Node, name: str) -> str:
+    def add(self, node: Node, name: str) -> str:
         """Add the shape of an object and the shapes inside it."""
         fields: list[_Row] = []
         self.shapes.append((name, fields))
@@ -181,9 +177,9 @@ class _Tables:
             self.others.append((name, list(self._rows(others or _NOT_SURE))))
         return name
 
-    def _rows(self, node: _Node) -> Iterator[_Row]:
+    def _rows(self, node: Node) -> Iterator[_Row]:
         """Yield a row without a name for each allowed kind of value; none if undecided."""
-        asked = {name: value for name, value in node.items() if name not in _SAY_NOTHING}
+        asked = {name: value for name, value in node.items() if name not in SAY_NOTHING}
         if not asked:
             yield _Row("", "any")
         elif (ways := asked.pop("anyOf", None)) is not None:
@@ -194,7 +190,7 @@ class _Tables:
             for row in (row for kind in kinds for row in self._of_kind(kind, asked)):
                 yield row._replace(nullable="null" in kinds)
 
-    def _of_kind(self, kind: str, asked: _Node) -> Iterator[_Row]:
+    def _of_kind(self, kind: str, asked: Node) -> Iterator[_Row]:
         if kind == "string" and asked.keys() <= _OF_TEXTS:
             known = [asked["const"]] if "const" in asked else asked.get("enum", ())
             ends = asked.get("minLength"), asked.get("maxLength")
@@ -212,7 +208,7 @@ class _Tables:
                     yield row._replace(kind="array", of=row.of or "str")
 
 
-def _looks(node: _Node) -> tuple[_Look | None, ...]:
+def _looks(node: Node) -> tuple[_Look | None, ...]:
     """Return the forms of valid texts; empty if undecided."""
     asked = [node[name] for name in ("pattern", "format") if name in node]
     if not asked:
@@ -234,9 +230,9 @@ def _whole(node: Any, file: str) -> Any:
     return _both(_whole(target["$defs"][fragment] if fragment else target, other or file), own)
 
 
-def _both(one: _Node, other: _Node) -> _Node:
+def _both(one: Node, other: Node) -> Node:
     """Merge two schema nodes; undecided if both restrict the same thing."""
-    twice = one.keys() & other.keys() - _SAY_NOTHING - {"required"}
+    twice = one.keys() & other.keys() - SAY_NOTHING - {"required"}
     made = {**one, **other}
     if "required" in one and "required" in other:
         made["required"] = [*one["required"], *other["required"]]
@@ -354,24 +350,21 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
         return _corpus(document, asked)
     shaped = _shaped(document, asked.shape) if kind == "memory" else None
     name = kind if shaped is None else shaped.shape
-    bad = checker(_FILES["published" if name == "0.1" and asked.published else name])(document)
-    if bad is None:
-        if asked.mode != "extra" and (shaped is None or shaped.finding is None):
-            return _GOOD
-        bad = Defects()
-    defects = [(tuple(reversed(one.way)), one) for one in bad.found]
-    gone = {way[:2] for way, defect in defects if _act_of(way, defect, kind) == DROP}
+    bad = check(document, _FILES["published" if name == "0.1" and asked.published else name])
+    if not bad.found and asked.mode != "extra" and (shaped is None or shaped.finding is None):
+        return _GOOD
+    gone = {one.way[:2] for one in bad.found if _act_of(one, kind) == DROP}
     shape = shaped.shape if shaped else None
     errors: list[LintFinding] = [shaped.finding] if shaped and shaped.finding else []
     warnings: list[LintFinding] = []
     dropped: list[LintFinding] = []
-    for way, defect in _once(defects, shaped.silent if shaped else frozenset()):
+    for defect in _once(bad.found, shaped.silent if shaped else frozenset()):
         says = phrase(defect.keyword, defect.argument)
         value = None if defect.keyword == "required" else defect.value
-        one = finding(defect.code, way, says, value, hint_of(defect, shape))
+        one = finding(defect.code, defect.way, says, value, hint_of(defect, shape))
         act = None
         if asked.mode == "lenient":
-            act = DROP if way[:2] in gone else _act_of(way, defect, kind)
+            act = DROP if defect.way[:2] in gone else _act_of(defect, kind)
         if act is None:
             errors.append(one)
         elif act == DROP:
@@ -403,23 +396,21 @@ def _shaped(document: Any, asked: Shape | None) -> _Shaped:
     return _Shaped(shape, finding("MIF-SHAPE", ways[0], says, None), frozenset(ways))
 
 
-def _once(
-    listed: list[tuple[Way, SchemaDefect]], silent: frozenset[Way]
-) -> Iterator[tuple[Way, SchemaDefect]]:
+def _once(listed: list[SchemaDefect], silent: frozenset[Way]) -> Iterator[SchemaDefect]:
     """Yield the defects, without those that repeat another one."""
-    missing = {(way, one.argument) for way, one in listed if one.keyword == "required"}
+    missing = {(one.way, one.argument) for one in listed if one.keyword == "required"}
     # A misnamed member is both an unknown key and a missing member.
     named = {
-        (way, meant(one.value, one.argument)) for way, one in listed if one.code == "MIF-KEY"
+        (one.way, meant(one.value, one.argument)) for one in listed if one.code == "MIF-KEY"
     } & missing
-    for way, one in listed:
+    for one in listed:
         if one.keyword == "required":
-            if (way, one.argument) in named:
+            if (one.way, one.argument) in named:
                 continue
-            if not way and (_TYPES.get(one.argument),) in silent:
+            if not one.way and (_TYPES.get(one.argument),) in silent:
                 continue
-        if way[:1] not in silent and way[:2] not in silent:
-            yield way, one
+        if one.way[:1] not in silent and one.way[:2] not in silent:
+            yield one
 
 
 def _corpus(document: Any, asked: _ValidationOptions) -> MifLdVerdict:
