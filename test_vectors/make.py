@@ -54,20 +54,18 @@ def build() -> dict[Path, str]:
 
 
 def packed() -> str:
-    """What the package carries: grains, bundles, containers, views, seals and signatures."""
+    """What the package carries: vectors of grains, of bytes around them, and of bundles."""
     grains = [vector for area in OF_GRAINS for vector in area.vectors()]
     others = {
         name: json.loads((DATA / f"{name}.json").read_text(encoding="utf-8"))
-        for name in ("cose_sign1", "disclosure", "ed25519_edges", "sealed")
+        for name in ("ed25519_edges", "sealed")
     }
-    files = [
-        json.loads(path.read_text("utf-8")) for path in sorted(DATA.glob("containers/*.json"))
-    ]
+    del others["sealed"]["grains"]  # which are vectors
     told = {"made_by", "checked_by"}
     bundles = [v for v in aimem.vectors() if v["id"].startswith("aimem/good/")]
     bundles = [vector for vector in bundles if len(vector["bundle"]) < LONG]
     lines = [{k: v for k, v in vector.items() if k not in told} for vector in grains]
-    whole = {"grains": lines, "bundles": bundles, "containers": files, **others}
+    whole = {"vectors": lines + around.vectors(), "bundles": bundles, **others}
     rows = {
         name: "[\n" + ",\n".join(map(_line, value)) + "\n]"
         if isinstance(value, list)

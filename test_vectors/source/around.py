@@ -67,9 +67,10 @@ def vectors() -> list[Vector]:
             name = f"sealed/{grain['name'].replace(' ', '-')}-{number}"
             out.append(_vector(name, "sealed", said, whole["made_by"], **more))
     for one in _load("disclosure"):
-        if "view_hex" in one and "address" in one:
-            names = ("original_hex", "hide", "elided", "view_hex", "address")
-            more = {name: one[name] for name in names}
-            path = f"disclosures/{one['id']}"
-            out.append(_vector(path, "disclosure", one["description"], one["made_by"], **more))
+        names = ("original_hex", "hide", "elided", "view_hex", "address")
+        more = {name: one[name] for name in names if name in one}
+        if "expect_error" in one:
+            more["wrong"] = {"code": one["expect_error"]}
+        path = f"disclosures/{one['id']}"
+        out.append(_vector(path, "disclosure", one["description"], one["made_by"], **more))
     return out

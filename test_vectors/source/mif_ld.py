@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from support import mif_ld_examples as examples
 from omsgrain import formats
-from omsgrain.errors import OmsError
 from omsgrain.conformance.vectors import addresses
+from omsgrain.errors import OmsError
 from source.edits import GONE, edited
+from support import mif_ld_examples as examples
 
 MIN, MIN_1X, CITATION = examples.MINIMAL, examples.MINIMAL_1X, examples.CITATION
 FULL, FULL_1X = examples.FULL, examples.FULL_1X

@@ -117,7 +117,6 @@ def test_a_file_of_rules_has_no_odd_members(file: str) -> None:
 CHANGE = {"set", "remove"}
 MEMBERS = {
     "vectors": {"vectors"},
-    "file": {"files"},
     "encode": {"grain", "cases"},
     "key": {"grain", "name", "short", "list", "needed"},
     "warnings": {"grain", "cases"},

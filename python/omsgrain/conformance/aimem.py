@@ -37,7 +37,6 @@ from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.problems import DocumentError
 from omsgrain.interchange.aimem_export import export_bundle
 from omsgrain.interchange.aimem_import import import_bundle
-from omsgrain.memory.removal import erase_tenant
 
 PRODUCER: Final = "probe"
 
@@ -318,19 +317,6 @@ def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
         "reasons in the summary", [] if entry["reason"] is None else [entry["reason"]], reasons
     )
     yield Tried("kept", entry["kept"], exported(store)["chunks"][0]["content"])
-
-
-def erase_audit(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """The erasure of a tenant in the audit trail."""
-    store = bench.store()
-    import_bundle(store, read(sample()))
-    erase_tenant(store, TENANT, reason_code="gdpr17")
-    reasons = {one.reason_code for one in store.audit.entries() if one.operation == "erase"}
-    yield Tried("entries", {"gdpr17"}, reasons)
-    yield Tried("the trail", True, store.audit.verify().ok)
-    raw = bench.audit_rows(store)
-    for what, text in (("the tenant", TENANT), ("a content", sample()["chunks"][0]["content"])):
-        yield Tried(f"{what} in all rows of the trail", False, text.encode() in raw)
 
 
 def round_documents(_: Bench, entry: Entry) -> Iterator[Tried]:

@@ -5,60 +5,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import omsgrain as og
 from omsgrain import container
 from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Entry, Tried
-from omsgrain.conformance.vectors import blob, data
-
-
-def files(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``file``: good files that are read and written again, and bad ones with their error."""
-    for name in entry["files"]:
-        one = _file(name)
-        path = bench.directory() / "x.mg"
-        path.write_bytes(bytes.fromhex(one["file"]))
-        kind, _, rest = name.partition("-")
-        yield from _good(rest, one, path) if kind == "good" else _bad(rest, one, path)
-
-
-def _good(name: str, one: dict[str, Any], path: Path) -> Iterator[Tried]:
-    with container.read(path) as found:
-        yield Tried(name.replace("-", " "), one["grains"], [grain.hex() for grain in found])
-        addresses = [found.address(number) for number in range(len(found))]
-        yield Tried(f"{name}: addresses", one["addresses"], addresses)
-        yield Tried(f"{name}: manifest", one["manifest"], dict(found.manifest))
-        if one["codec"] == 0:
-            again, head = path.with_name("again.mg"), found.header
-            container.write(
-                again,
-                found,
-                manifest=one["manifest"],
-                sort=head.sorted,
-                dedupe=head.deduplicated,
-            )
-            yield Tried(f"{name}: written", one["file"], again.read_bytes().hex())
-
-
-def _bad(name: str, one: dict[str, Any], path: Path) -> Iterator[Tried]:
-    problems = container.verify(path, errors="collect").problems
-    found = [(first.part, first.number, first.error.code) for first in problems[:1]]
-    wrong = one["wrong"]
-    expected = [(wrong["part"], wrong["number"], wrong["code"])]
-    yield Tried(name.replace("-", " "), expected, found)
-
-
-def _file(name: str) -> dict[str, Any]:
-    found: dict[str, Any] = next(one for one in data("containers") if one["name"] == name)
-    return found
+from omsgrain.conformance.vectors import blob, vector
 
 
 def every_byte(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """A file with a changed byte is refused."""
-    whole = bytes.fromhex(_file("good-manifest")["file"])
+    whole = bytes.fromhex(vector("containers/good-manifest")["file_hex"])
     path = bench.directory() / "x.mg"
     passed = []
     for at in range(0, len(whole), 11):
@@ -70,7 +28,7 @@ def every_byte(bench: Bench, entry: Entry) -> Iterator[Tried]:
 
 def packed(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """Compressed grains come back byte for byte; the footer covers the compressed bytes."""
-    blobs = [blob("types", n) for n in range(1, 21)]
+    blobs = [blob(f"types/{n}") for n in range(1, 21)]
     for codec in ("zstd", "lz4"):
         path = bench.directory() / "x.mg"
         container.write(path, blobs, codec=codec)
@@ -83,7 +41,7 @@ def packed(bench: Bench, entry: Entry) -> Iterator[Tried]:
 def import_verified(bench: Bench, entry: Entry) -> Iterator[Tried]:
     """An import hashes every grain before it writes any."""
     path = bench.directory() / "x.mg"
-    whole = bytes.fromhex(_file("good-manifest")["file"])
+    whole = bytes.fromhex(vector("containers/good-manifest")["file_hex"])
     body = whole[:40] + bytes([whole[40] ^ 1]) + whole[41:-32]
     path.write_bytes(body + hashlib.sha256(body).digest())
     store = bench.store()

@@ -7,12 +7,10 @@ import base64
 import json
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-import omsgrain as og
 from omsgrain import formats
 from omsgrain.conformance.bench import NOW, Bench, MissingError
 from omsgrain.conformance.rule import (
@@ -235,18 +233,6 @@ def redacted(bench: Bench, entry: Entry) -> Iterator[Tried]:
     yield Tried("its privacy report", True, privacy["pii_detected"] or privacy["secrets_detected"])
 
 
-def sharing(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """An export without consent to sharing fails or is empty."""
-    store = bench.store()
-    import_document(store, spelled(_whole()))
-    try:
-        dump, _ = export_document(store, _USER, format="mif1", now=NOW)
-        left = json.loads(dump.data)["memories"]
-    except og.errors.OmsError:
-        left = []
-    yield Tried("sharing_allowed false", True, not left)
-
-
 # MIF in JSON-LD
 
 
@@ -257,37 +243,6 @@ def errors(_: Bench, entry: Entry) -> Iterator[Tried]:
         ((pointer, value),) = case["set"].items()
         yield Tried(f"{pointer}: {value}", True, case["says"] in found.message)
         yield Tried("its hint", True, bool(getattr(found, "hint", "")))
-
-
-def stored(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Memories of both shapes come back from a store equal."""
-    store, both = bench.store(), {name: documents("mif-ld")[name] for name in entry["cases"]}
-    import_document(store, spelled([*both.values()]), user_id="ada", format="mif-ld")
-    dump, _ = export_document(store, "ada", format="mif-ld", now=NOW, include_embeddings=True)
-    left = _memories(dump.data)
-    for name, shape in entry["cases"].items():
-        yield Tried(f"of shape {shape}", True, both[name] in left)
-
-
-def _memories(text: bytes) -> list[Any]:
-    """Return the memories of an export in any layout."""
-    try:
-        whole = json.loads(text)
-    except ValueError:
-        return [json.loads(line) for line in text.splitlines() if line.strip()]
-    if isinstance(whole, list):
-        return whole
-    records = whole.get("records", whole.get("memories")) if isinstance(whole, dict) else None
-    return [whole] if records is None else [one.get("payload", one) for one in records]
-
-
-def offline(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The schemas come with the package."""
-    schemas = Path(validate.__file__).with_name("schemas")
-    yield Tried("schemas at hand", True, len(list(schemas.glob("*.json"))) >= 5)
-    person = documents("mif-ld")["memory"]["entities"][0]
-    found = judged(spelled(person), kind="entity-reference")
-    yield Tried("an entity reference by its own schema", [], found)
 
 
 def strength(_: Bench, entry: Entry) -> Iterator[Tried]:

@@ -13,10 +13,9 @@ import msgpack
 import omsgrain as og
 from omsgrain.conformance.bench import NOW, Bench
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes, value_of
-from omsgrain.conformance.vectors import blob, vector
+from omsgrain.conformance.vectors import vector
 from omsgrain.json_values import revive
 
-_FACT_AT: Final = "3288d0d41cf49a1d428e404f0b6a6fe60388be9536937557f6139b813d53a520"
 _LEAST: Final[dict[str, Any]] = {
     "type": "belief",
     "subject": "a",
@@ -44,22 +43,6 @@ def warned(_: Bench, entry: Entry) -> Iterator[Tried]:
         yield Tried(case["try"], case["warnings"], len(grain.warnings))
 
 
-# reading
-
-
-def addresses(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The addresses of known bytes, alone and in a batch."""
-    fact = blob("oms", 1)
-    yield Tried("OMS vector 1, pinned", _FACT_AT, og.address(fact))
-    for case in entry["cases"]:
-        found = og.address(value_of(case["text"]).encode())
-        yield Tried(case["try"], case["address"], found)
-    yield Tried("many at once", [_FACT_AT] * 3, og.address_many([fact] * 3))
-
-
-# writing
-
-
 def aware_times(_: Bench, entry: Entry) -> Iterator[Tried]:
     """A datetime of Python with a zone, and without."""
     at = datetime(2026, 1, 15, 12, 0, 0, 999, tzinfo=timezone(timedelta(hours=2)))
@@ -71,27 +54,12 @@ def aware_times(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 def batch(_: Bench, entry: Entry) -> Iterator[Tried]:
     """A batch, and lines of JSON."""
-    listed = [vector("types", number) for number in range(1, 20, 2)]
+    listed = [vector(f"types/{number}") for number in range(1, 20, 2)]
     expected = [one["address"] for one in listed]
     made = og.encode_many([revive(one["input"]) for one in listed])
     yield Tried("a grain of each type in a batch", expected, list(made.addresses))
     lines = b"".join(json.dumps(one["input"]).encode() + b"\n" for one in listed)
     yield Tried("the same by lines of JSON", expected, list(og.encode_jsonl(lines).addresses))
-
-
-def extended(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The largest blob is accepted; one byte more is refused."""
-    room = (1 << 20) - len(og.encode({**_LEAST, "x": "y" * 70_000})) + 70_000
-    largest = {**_LEAST, "x": "y" * room}
-    yield takes("a blob of 1,048,576 bytes", og.encode, largest)
-    yield Tried("its size", 1 << 20, len(og.encode(largest)))
-    yield refuses("one byte more", "ERR_TOO_LARGE", og.encode, {**_LEAST, "x": "y" * (room + 1)})
-
-
-def reading(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A reader refuses a blob over the size limit."""
-    large = og.encode(_LEAST)[:9] + bytes(1 << 20)
-    yield refuses("a belief's header and 1 MiB", "ERR_TOO_LARGE", og.decode, large)
 
 
 def keyed(_: Bench, entry: Entry) -> Iterator[Tried]:

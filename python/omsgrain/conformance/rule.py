@@ -191,7 +191,6 @@ KINDS: Final = {
     "key": "grains.keyed",
     "warnings": "grains.warned",
     "policy": "stores.policy",
-    "file": "containers.files",
     "document": "documents.changed",
     "node": "documents.nodes",
     "text": "documents.texts",

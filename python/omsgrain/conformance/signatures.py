@@ -4,24 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 import omsgrain as og
 from omsgrain import crypto
-from omsgrain.conformance.bench import ADA, BEN, Bench
+from omsgrain.conformance.bench import ADA, Bench
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes
 from omsgrain.conformance.vectors import blob, data
 from omsgrain.crypto import seal, signers
-
-_AT: Final = 1_768_471_200
-
-
-def _signed(name: str) -> bytes:
-    found = next(one for one in data("cose_sign1")["vectors"] if one["name"] == name)
-    return bytes.fromhex(found["cose"])
 
 
 def did_web(_: Bench, entry: Entry) -> Iterator[Tried]:
@@ -50,89 +42,9 @@ def strict(_: Bench, entry: Entry) -> Iterator[Tried]:
         yield Tried(one["name"], one["holds"], found)
 
 
-def many(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Envelopes in a batch are verified one by one, with the same verdicts."""
-    good, bad = _signed("python-cwt, Ed25519"), _signed("ours, Ed25519")[:-1] + b"\x00"
-    found = crypto.prove_many([good, bad, _signed("python-cwt, ES256")])
-    results = [one.code if isinstance(one, og.errors.OmsError) else one[1].signer for one in found]
-    yield Tried("a good one, a changed one, one of ES256", [ADA, "ERR_SIGNATURE", BEN], results)
-
-
-# views and encrypted grains
-
-
-def _original(one: dict[str, Any]) -> og.Grain:
-    blob = bytes.fromhex(one["original_hex"])
-    if blob[1] & 1:
-        return crypto.with_signed_bit(og.Grain(blob[:1] + bytes([blob[1] & 0xFE]) + blob[2:]))
-    return og.Grain(blob)
-
-
-def _views(word: str) -> list[dict[str, Any]]:
-    return [one for one in data("disclosure") if word in one]
-
-
-def views(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view has _elided, the SHA-256 of each hidden value, and _disclosure_of, the address."""
-    for one in _views("address"):
-        view = crypto.disclose(_original(one), one["hide"])
-        yield Tried(one["description"], one["view_hex"], view.blob.hex())
-        yield Tried("its address", one["address"], view.address)
-
-
-def proved(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view can be verified against the whole grain."""
-    for one in _views("address"):
-        view = og.Grain(bytes.fromhex(one["view_hex"])) if "signed" not in one["id"] else None
-        if view is not None:
-            yield takes(one["description"], crypto.check_disclosure, view, _original(one))
-
-
-def forged(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """A view with another value, hash or address than the original is refused."""
-    for one in _views("expect_error"):
-        whole, view = (bytes.fromhex(one[name]) for name in ("original_hex", "view_hex"))
-        yield refuses(
-            one["description"],
-            one["expect_error"],
-            crypto.check_disclosure,
-            view,
-            whole,
-        )
-
-
-def shown(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Fields that access decisions need are never hidden."""
-    for name, value in entry["fields"].items():
-        grain = og.Grain(og.encode(entry["grain"] | {name: value}))
-        yield refuses(name, "ERR_SCHEMA", crypto.disclose, grain, [name])
-
-
-def _seals() -> Iterator[tuple[str, bytes, dict[str, Any]]]:
-    for grain in data("sealed")["grains"]:
-        for one in grain["sealed"]:
-            yield grain["name"], bytes.fromhex(grain["plain"]), one
-
-
-def _key() -> bytes:
-    return bytes.fromhex(data("sealed")["key"])
-
-
-def opened(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Encrypted grains decrypt byte for byte and keep their address."""
-    for name, plain, one in _seals():
-        sealed = bytes.fromhex(one["sealed"])
-        yield Tried(
-            f"{name}, {'whole' if one['whole'] else 'its payload'}",
-            plain,
-            seal.unseal(sealed, _key(), check=True),
-        )
-        yield Tried("its address", one["address"], og.address(sealed))
-
-
 def layout(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Header with bit 1, 12-byte nonce, AES-256-GCM, 16-byte tag; the header is authenticated."""
-    belief = blob("oms", 7)
+    belief = blob("oms/7")
     sealed = seal.seal(belief, bytes(32), whole=False)
     yield Tried("the size", len(belief) + 12 + 16, len(sealed))
     yield Tried("bit 1", 2, sealed[1] & 2)
@@ -146,7 +58,7 @@ def layout(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 def nonces(_: Bench, entry: Entry) -> Iterator[Tried]:
     """Each encryption uses a new nonce."""
-    belief = blob("oms", 7)
+    belief = blob("oms/7")
     nonces = {seal.seal(belief, bytes(32), whole=False)[9:21] for _ in range(1000)}
     yield Tried("a thousand seals of one grain", 1000, len(nonces))
 

@@ -46,7 +46,7 @@ from omsgrain.conformance.rule import (
     takes,
     value_of,
 )
-from omsgrain.conformance.vectors import blob, data
+from omsgrain.conformance.vectors import blob, vector
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
@@ -125,11 +125,11 @@ class Scene:
 
 _FORMS: Final[dict[str, Callable[[Scene, Any], Any]]] = {
     "$hex": lambda _, text: bytes.fromhex(text),
-    "$utf8": lambda _, text: text.encode(),
+    "$utf8": lambda _, text: value_of(text).encode(),
     "$concat": lambda _, parts: b"".join(parts),
     "$slice": lambda _, given: given[0][given[1] : given[2]],
-    "$vector": lambda _, name: blob(*_area_and_number(name)),
-    "$data": lambda _, path: at(data(path.partition("/")[0]), path.partition("/")[2]),
+    "$vector": lambda _, name: blob(name),
+    "$data": lambda _, path: vector(path.rpartition("/")[0])[path.rpartition("/")[2]],
     "$signer": lambda _, name: SIGNERS[name](),
     "$public": lambda _, name: attrgetter(name)(og),
     "$json": lambda _, value: spelled(value_of(value)),
@@ -137,11 +137,6 @@ _FORMS: Final[dict[str, Callable[[Scene, Any], Any]]] = {
     "$path": lambda scene, name: scene.directory / name,
 }
 """Values that JSON does not have: the only member of an object, and what makes the value."""
-
-
-def _area_and_number(name: str) -> tuple[str, int]:
-    area, _, number = name.rpartition("/")
-    return area, int(number)
 
 
 def at(value: Any, path: str) -> Any:
@@ -255,6 +250,7 @@ VERBS: Final = {
     "withdraw_consent": ("privacy.withdraw_consent", ""),
     "erase": ("privacy.erase", ""),
     "audit": ("audit.entries", ""),
+    "verify_audit": ("audit.verify", "ok"),
     "grain": ("get", ""),
     "sign": ("sign", ""),
     "signatures": ("trust.signatures", "*/signer"),
