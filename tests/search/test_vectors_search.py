@@ -12,7 +12,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import msgpack
 import pytest
 
 import omsgrain as og
@@ -240,18 +239,6 @@ def test_a_model_is_forgotten_with_its_last_vector(store: Storage) -> None:
         remove(store, [seq])
         with store.read() as reader:
             assert [model.name for model in vectors.models(reader)] == left
-
-
-def test_a_model_of_an_older_row_is_known(store: Storage) -> None:
-    (seq,) = put(store, 1)
-    row = msgpack.packb({"id": 7, "dimension": 2})
-    store.write(lambda writer: writer.set_row(MODELS, b"m", row))
-    add(store, {seq: [1.0, 0.0]})
-    with store.read() as reader:
-        assert vectors.models(reader) == [vectors.Model("m", 7, 2)]
-    remove(store, [seq])
-    with store.read() as reader:
-        assert vectors.models(reader) == []
 
 
 @pytest.mark.parametrize("row", [b"", b"\x81\xa2id\x01", b"\x93\x01\x02\x03", b"\xc1"])

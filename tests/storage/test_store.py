@@ -145,14 +145,15 @@ def test_lmdb_of_another_program(path: Path, key: bytes) -> None:
     assert (path / "data.mdb").read_bytes() == before
 
 
-def test_a_newer_format(path: Path) -> None:
+@pytest.mark.parametrize("number", [FORMAT - 1, INDEXED_FORMAT + 1])
+def test_another_format(path: Path, number: int) -> None:
     LmdbStorage(path).close()
     with lmdb.open(str(path), max_dbs=1) as env:
         meta = env.open_db(META.name)
         with env.begin(write=True) as txn:
-            txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(INDEXED_FORMAT + 1), db=meta)
-    assert "newer" in refuse(path)
-    assert "newer" in refuse(path, readonly=True)
+            txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(number), db=meta)
+    for readonly in (False, True):
+        assert "another version" in refuse(path, readonly=readonly)
 
 
 def test_a_creation_that_was_killed_is_finished(path: Path) -> None:

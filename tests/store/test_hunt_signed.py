@@ -23,7 +23,7 @@ from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings, context_of
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.privacy import consent as withdrawing
-from omsgrain.store.privacy import erasure, removal
+from omsgrain.store.privacy import erasure
 from omsgrain.store.trust import Required
 from support.invented_people import EVERYWHERE, KINDS, NOW, belief, consent, opened
 from support.signed_stores import make, signed, signed_by
@@ -251,7 +251,6 @@ def test_an_erasure_marks_all_its_pages(
     store: og.GrainStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erasure, "_PAGE", 3)
-    monkeypatch.setattr(removal, "_ROWS", 4)
     old = [store.put(belief(f"{n}", subject="lamp", user_id="ben")) for n in range(8)]
     new = [
         store.supersede(address, belief(f"{n}'", user_id="ann-17", created_at=NOW + 1))

@@ -21,7 +21,7 @@ from omsgrain.errors import (
 from omsgrain.query import query
 from omsgrain.storage.base import Storage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import BLIND, META, SEALED
+from omsgrain.storage.tables import BLIND, SEALED
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings
 from omsgrain.sync import LocalPeer, sync
@@ -306,12 +306,6 @@ def test_a_store_of_foreign_sealed_grains_accepts_plain_ones(
     with store_of() as relay:
         relay.import_mg(tmp_path / "sealed.mg")
         assert relay.put(belief(user_id=USERS[1]))
-
-
-def test_a_store_of_before_the_record_wants_keys(store: GrainStore, below: Storage) -> None:
-    store.put(belief(user_id=USERS[0]))
-    below.write(lambda writer: writer.set_row(META, b"sealed", None))
-    assert refused(GrainStore(below).put, belief(object="mine", user_id=USERS[0]))
 
 
 def test_plain_is_for_a_store_without_keys(tmp_path: Path, ring: KeyRing) -> None:

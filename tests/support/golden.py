@@ -19,7 +19,7 @@ from support.paths import TEST_DATA
 
 DATA = TEST_DATA / "golden"
 MASTER = bytes(range(32))
-STORES = ("clear", "sealed", "removed", "sealed-5", "buckets", "short-addresses", "sealed-7")
+STORES = ("short-addresses", "sealed-6", "sealed-7")
 TIME = 1_768_471_200_000
 CODECS: tuple[Codec, ...] = ("none", "zstd", "lz4")
 

@@ -227,10 +227,7 @@ def _known(writer: Writer, name: str, dimension: int, seq: int) -> Model:
 
 
 def _named(reader: Reader, name: str) -> list[Model]:
-    key = _key(name)
-    found = [_model(row_key, row) for row_key, row in reader.rows(MODELS, prefix=key + _END)]
-    old = reader.row(MODELS, key)  # from when a name had only one dimension
-    return found if old is None else [_model(key, old), *found]
+    return [_model(key, row) for key, row in reader.rows(MODELS, prefix=_key(name) + _END)]
 
 
 def _first(reader: Reader, known: Iterable[Model]) -> Iterator[int]:

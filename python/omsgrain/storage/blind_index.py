@@ -50,8 +50,7 @@ _COMPLEMENT = bytes(range(255, -1, -1))
 
 
 SEALS_RECORD = b"sealed"
-"""The record of whether the store has ever encrypted a grain."""
-NONE_SEALED, SOME_SEALED = b"\0", b"\1"
+"""The record of a store that has ever encrypted a grain."""
 
 
 class KeyTrial:
@@ -99,8 +98,8 @@ def add(
     Of each grain are passed: its entry, the address and number it is stored under, and its keys.
     """
     writer.set_rows(BLIND, _blind_rows(grains, keys))
-    if writer.row(META, SEALS_RECORD) != SOME_SEALED:
-        writer.set_row(META, SEALS_RECORD, SOME_SEALED)
+    if writer.row(META, SEALS_RECORD) is None:
+        writer.set_row(META, SEALS_RECORD, b"\1")
     for table, rows in zip((PLAIN, SEALED, KEYED, KEPT), _core.key_rows(grains), strict=True):
         if rows:
             writer.set_rows(table, rows)

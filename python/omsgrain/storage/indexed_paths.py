@@ -115,7 +115,7 @@ def _parsed(row: bytes) -> tuple[IndexedPath, ...]:
                 tuple(map(str, keys)),
                 int(first),
                 int(last),
-                FOREVER if blind is True else int(blind),  # True in records of the first version
+                int(blind),
             )
             for number, keys, first, last, blind in msgpack.unpackb(row)
         ]

@@ -21,7 +21,7 @@
     named-0       STATE   beginning of an address    9 bytes a place (``mentions.py``)
     audit-0       STATE   number of the entry, u64   msgpack entry
     notes-0       STATE   number of the entry, u64   salt, 16 bytes ++ a reason in UTF-8
-    models-0      STATE   name ++ 0 ++ dimension     msgpack map; older rows have only the name
+    models-0      STATE   name ++ 0 ++ dimension     msgpack map
     vectors-0     STATE   model, u32 ++ grain, u64   float32, little-endian, one per dimension
     signatures-0  STATE   grain, u64 ++ signer, 16   envelope without blob (``signatures.py``)
     sealed-0      BLIND   grain, u64                 number of its key, 8 bytes
@@ -41,7 +41,7 @@
                         u64 watermark
     named               u64 last event that named-0 covers
     indexed             the indexed paths (``indexed_paths.py``); absent if there are none
-    sealed              1 byte: 1 once a grain was encrypted here, else 0
+    sealed              1 byte, 1; absent until a grain was encrypted here
     position.NAME       u64 last change that the consumer NAME has processed
 
 Blobs are written at once. Addresses and terms cover the grains up to the watermark, and are

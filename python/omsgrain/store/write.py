@@ -37,7 +37,7 @@ from omsgrain.header import ENCRYPTED_BIT, ENVELOPE_BYTE, SIGNED_BIT
 from omsgrain.storage import blind_index, tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.encrypted import EncryptingWriter
-from omsgrain.storage.tables import META, SEALED
+from omsgrain.storage.tables import META
 from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings, see_whole, seq_of, stored_digest
 from omsgrain.store.expiry import end_of, renew, set_end_of
@@ -313,14 +313,9 @@ def _has_sealed(writer: Writer) -> bool:
     """Return whether the store has ever encrypted a grain with its own keys.
 
     A grain that arrived encrypted does not count, so no peer can close a store by sending one.
-    The answer is kept in a record, which costs no round trip to a server.
+    The answer is a record, which costs no round trip to a server.
     """
-    known = writer.row(META, blind_index.SEALS_RECORD)
-    if known is None:  # a store of before there was this record
-        none = next(writer.rows(SEALED), None) is None
-        known = blind_index.NONE_SEALED if none else blind_index.SOME_SEALED
-        writer.set_row(META, blind_index.SEALS_RECORD, known)
-    return known == blind_index.SOME_SEALED
+    return writer.row(META, blind_index.SEALS_RECORD) is not None
 
 
 def _needed_by(

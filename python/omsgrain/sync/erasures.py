@@ -95,7 +95,7 @@ def _marks(row: bytes) -> Iterator[bytes]:
     return (row[at : at + KEY] for at in range(0, len(row), KEY))
 
 
-def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[Refusal, ...]]:
+def erase_marked(store: GrainStore) -> tuple[int, tuple[Refusal, ...]]:
     """Remove the grains of new tombstones; return how many, and the rules that keep others."""
     with context_of(store).storage.read() as reader:
         marks = erasing(reader)
@@ -124,8 +124,6 @@ def erase_marked(store: GrainStore, *, again: bool = False) -> tuple[int, tuple[
             gone, stay = context_of(store).storage.write(part)
             erased, kept = erased + gone, kept + stay
         after = page[-1][0]
-    if again:
-        removal.mark_erased(context_of(store).storage)
     if marks:
         context_of(store).storage.write(partial(clear_erasing, done=marks))
     return erased, tuple(kept)

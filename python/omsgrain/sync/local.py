@@ -157,7 +157,7 @@ class LocalPeer:
         if not known:
             self._context.storage.write(reconcile.identify)
         if left:
-            erasures.erase_marked(self._store, again=True)
+            erasures.erase_marked(self._store)
         erasures.erase_released(self._store)
         erasures.sweep_destroyed(self._store)
 

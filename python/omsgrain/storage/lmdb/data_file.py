@@ -303,7 +303,6 @@ class DataFile:
     fd: int  # a descriptor of the same file, whatever becomes of its name
     held: _core.HeldFile  # the same file, asked for its name at each transaction
     readonly: bool  # it was opened for reading only
-    format: int  # the store's format
     tables: dict[Table, _Database]  # LMDB's handles
     page_size: int  # bytes of a page
     closed: bool = False  # it can be used no more
@@ -350,12 +349,10 @@ class DataFile:
             _measure(env, fd, path)
             while True:
                 try:
-                    number, tables = open_tables(env, path, readonly=readonly)
-                    return cls(env, fd, held, readonly, number, tables, int(env.stat()["psize"]))
+                    tables = open_tables(env, path, readonly=readonly)
+                    return cls(env, fd, held, readonly, tables, int(env.stat()["psize"]))
                 except lmdb.MapResizedError:  # another process was growing the file just now
                     env.set_mapsize(0)
-                except lmdb.MapFullError:  # by the tables that an older format lacks
-                    env.set_mapsize(2 * env.info()["map_size"])
         except BaseException:
             env.close()
             held.close()
@@ -470,34 +467,23 @@ def _whole_size(env: Environment, page_size: int) -> int:
     return int((env.info()["last_pgno"] + 1) * page_size)
 
 
-def open_tables(
-    env: Environment, path: Path, *, readonly: bool
-) -> tuple[int, dict[Table, _Database]]:
+def open_tables(env: Environment, path: Path, *, readonly: bool) -> dict[Table, _Database]:
     """Open every table; in a new store make them first."""
     if readonly:
         with env.begin() as txn:
-            found = _format(env, txn, path)
-        if found is None:
-            raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
-        text = f"{str(path)!r} was written by an older version: open it once for writing"
-        if found < FORMAT:
-            raise StoreError(
-                text, expected=f"store format {FORMAT}", found=f"store format {found}"
-            )
-        try:
-            return found, {t: _open_table(env, None, t) for t in TABLES}
-        except lmdb.NotFoundError:  # one that came later, and changed no row of the others
-            raise StoreError(text, found="a table is missing") from None
+            if not _has_format(env, txn, path):
+                raise StoreError(f"{str(path)!r} is not a store yet", found="an empty file")
+        return {t: _open_table(env, None, t) for t in TABLES}
     # py-lmdb ends every read transaction with an abort, which would close handles opened in it;
     # nothing is written, and so nothing synced, where all tables exist.
     with env.begin(write=True) as txn:
-        found = _format(env, txn, path)
+        new = not _has_format(env, txn, path)
         tables = {t: _open_table(env, txn, t) for t in TABLES}
-        if found is None:
+        if new:
             txn.put(FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT), db=tables[META])
-    if found is None:
+    if new:
         sync_names(path)
-    return found or FORMAT, tables
+    return tables
 
 
 def _open_table(env: Environment, txn: Transaction[bytes] | None, table: Table) -> _Database:
@@ -506,10 +492,10 @@ def _open_table(env: Environment, txn: Transaction[bytes] | None, table: Table) 
     return env.open_db(table.name, txn=txn, create=txn is not None, dupsort=many, dupfixed=many)
 
 
-def _format(env: Environment, txn: Transaction[bytes], path: Path) -> int | None:
-    """Return the format of a store, None of an empty file; refuse anything else."""
+def _has_format(env: Environment, txn: Transaction[bytes], path: Path) -> bool:
+    """Tell whether a file is a store of a format that is known; refuse any but an empty file."""
     if not env.stat()["entries"]:
-        return None
+        return False
     try:
         record = txn.get(FORMAT_RECORD, db=env.open_db(META.name, txn=txn, create=False))
     except (lmdb.NotFoundError, lmdb.IncompatibleError):
@@ -517,13 +503,13 @@ def _format(env: Environment, txn: Transaction[bytes], path: Path) -> int | None
     if record is None or len(record) != FORMAT_VALUE.size or not any(record):
         raise StoreError(f"{str(path)!r} is not a store", found="an LMDB file of another program")
     (found,) = FORMAT_VALUE.unpack(record)
-    if found > INDEXED_FORMAT:
+    if found not in (FORMAT, INDEXED_FORMAT):
         raise StoreError(
-            f"{str(path)!r} was written by a newer version of omsgrain",
-            expected=f"store format {INDEXED_FORMAT} or older",
+            f"{str(path)!r} was written by another version of omsgrain",
+            expected=f"store format {FORMAT} or {INDEXED_FORMAT}",
             found=f"store format {found}",
         )
-    return int(found)
+    return True
 
 
 def sync_names(path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compact, rebuild, upgrade and back up a store on disk.
+"""Compact and rebuild a store on disk.
 
 LMDB keeps the pages of removed rows for later use, with their bytes in them, and the file never
 shrinks. A compaction copies every table, row by row in the order of its keys, into a new file,
@@ -36,13 +36,8 @@ from omsgrain.storage.records import removed_digests, unpack
 from omsgrain.storage.tables import (
     ADDRESS,
     ADDRESSES,
-    BLIND,
     BLOBS,
-    FORMAT,
-    FORMAT_RECORD,
-    FORMAT_VALUE,
     MARK,
-    META,
     OLD_ADDRESSES,
     SEQUENCE,
     STATES,
@@ -53,11 +48,6 @@ from omsgrain.storage.tables import (
 
 if TYPE_CHECKING:
     from lmdb import Cursor
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system
-    fcntl = None  # type: ignore[assignment]
 
 _ROWS = 20_000  # at the most in one snapshot of the old file
 _BYTES = 4 << 20
@@ -272,31 +262,3 @@ def lead_back(writer: Writer) -> None:
         writer.set_row(SUPERSEDES, key, None)
     for key in wanted - there:
         writer.set_row(SUPERSEDES, key, b"")
-
-
-_OLDER_BLIND = b"blind-0"  # had each place as a row of its own
-# tables of older formats, and whether they have places
-_DROPPED = {
-    b"terms-0": True,
-    b"terms-1": True,
-    b"past-1": True,
-    _OLDER_BLIND: True,
-    b"addresses-0": False,
-}
-
-
-def upgrade(env: Environment) -> None:
-    """Bring a store that is open for writing to the format of today."""
-
-    def work(writer: LmdbWriter) -> None:
-        before = writer.row(META, FORMAT_RECORD)
-        if before is not None and before >= FORMAT_VALUE.pack(FORMAT):
-            return  # another process was here before
-        writer.set_row(META, FORMAT_RECORD, FORMAT_VALUE.pack(FORMAT))
-        rebuild(writer)
-        writer.add_older_rows(BLIND, env.file.env, _OLDER_BLIND)
-        for name, places in _DROPPED.items():
-            writer.drop_table(env.file.env, name, places=places)
-
-    env.write(work, alone=True)
-    env.file.format = FORMAT

@@ -26,7 +26,7 @@ from omsgrain.storage.lmdb.backup import copy
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
 from omsgrain.storage.lmdb.data_file import identity, prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
-from omsgrain.storage.lmdb.maintenance import compact, rebuild, upgrade
+from omsgrain.storage.lmdb.maintenance import compact, rebuild
 from omsgrain.storage.lmdb.memtable import RUN, run_in
 from omsgrain.storage.lmdb.pages import used_bytes
 from omsgrain.storage.lmdb.reader import LmdbReader, LmdbSnapshot
@@ -52,12 +52,6 @@ def acquire(
             env = Environment(
                 path, readonly=readonly, durable=durable, patience=patience, budget=budget
             )
-            try:
-                if env.file.format < FORMAT:
-                    upgrade(env)
-            except BaseException:
-                env.close()
-                raise
             _shared[env.identity] = env
         else:
             env.strengthen(readonly=readonly, durable=durable)

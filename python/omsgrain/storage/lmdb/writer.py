@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
 from hashlib import sha256
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
-
-import lmdb
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
@@ -481,21 +478,6 @@ class LmdbWriter(LmdbReader):
     def drop_terms(self) -> None:
         for table in (TERMS, PAST_TERMS):
             self._txn.drop(self._tables[table], delete=False)
-
-    def add_older_rows(self, table: Table, env: lmdb.Environment, name: bytes) -> None:
-        """Add the rows that a table of places had in an older format."""
-        with suppress(lmdb.NotFoundError):
-            old = env.open_db(name, txn=self._txn, create=False, dupsort=True, dupfixed=True)
-            with self._txn.cursor(old) as cursor:
-                walk = iter(cursor)
-                while part := [(key + place, b"") for key, place in islice(walk, _ROWS_TOGETHER)]:
-                    self.set_rows(table, part)
-
-    def drop_table(self, env: lmdb.Environment, name: bytes, *, places: bool) -> None:
-        """Delete a table that an older format had."""
-        with suppress(lmdb.NotFoundError):
-            old = env.open_db(name, self._txn, create=False, dupsort=places, dupfixed=places)
-            self._txn.drop(old)
 
 
 def _drop_places(cursor: Cursor[bytes], key: bytes, places: list[bytes]) -> list[bytes]:

@@ -312,7 +312,6 @@ def run_request(context: Context, entry: erasure_queue.QueuedErasure, now: int) 
         there = reader.row(DUE, entry.key) is not None
     if not there or not keys:
         return True
-    removal.mark_erased(context.storage)  # for grains that an older version removed
     people = Selection(context.storage, MarkedIdentities(keys, request.marks))
     done = _carry_out(context, entry.key, request, people, WITHIN)
     return not done.unopened  # unreadable grains may be the person's

@@ -16,9 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
 from omsgrain import policy
@@ -34,13 +32,12 @@ from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.policy.decide import is_privileged
 from omsgrain.query.history import members
 from omsgrain.storage import blind_index, erasure_queue, mentions, records, tombstones
-from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.blind_index import key_of
 from omsgrain.storage.tables import (
     AUDIT,
     BLIND,
     DELETED,
-    EVENTS,
     GUARDS,
     HOLDS,
     KEPT,
@@ -51,7 +48,6 @@ from omsgrain.storage.tables import (
     REVIEWS,
     SEALED,
     SEQUENCE,
-    STATES,
 )
 from omsgrain.store import policy_context, reviews, source_tombstones
 from omsgrain.store.policy_context import PolicyContext, check_retention
@@ -61,7 +57,6 @@ if TYPE_CHECKING:
     from omsgrain.store.context import Settings
 
 _NAMESPACE = slice(3, 5)  # the hash of the namespace in the header
-_ROWS = 20_000  # events or states per page
 
 
 @dataclass(slots=True)
@@ -267,27 +262,6 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
         if any(tags[at : at + TAG] in wanted for at in range(0, len(tags), TAG)):
             found.append(NUMBER.unpack(place)[0])
     return found
-
-
-def mark_erased(store: Storage) -> None:
-    """Replace the addresses of all erased grains by marks.
-
-    Removing a grain does this at once. This function finishes what older versions left: it reads
-    all events and states once, in pages, and can be repeated.
-    """
-    for table in (STATES, EVENTS):
-        after: bytes | None = None
-        while True:
-            with store.read() as reader:
-                rows = list(islice(reader.rows(table, after), _ROWS))
-                marks = _marks(
-                    reader, {one for _, row in rows for one in mentions.said(table, row)}
-                )
-            if not rows:
-                break
-            after = rows[-1][0]
-            if marks:
-                store.write(partial(mark_names, digests=list(marks)))
 
 
 def mark_names(writer: Writer, digests: Iterable[bytes]) -> None:

@@ -1,16 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores of format 1 are brought to today's; and a store is made from a backup."""
+"""A store is copied, and made from a copy."""
 
 from __future__ import annotations
 
 import os
-import shutil
-import struct
 from collections.abc import Iterator
-from hashlib import sha256
 from pathlib import Path
 
-import lmdb
 import pytest
 
 import omsgrain as og
@@ -18,13 +14,10 @@ from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb import backup, storage
 from omsgrain.storage.lmdb.environment import HeadFile
 from omsgrain.storage.lmdb.storage import LmdbStorage
-from omsgrain.storage.tables import FORMAT
-from support.child_process import check, ended
+from support.child_process import ended
 from support.store_contract import contents, pair, put
 
-GRAINS, WATERMARK = 40, 30
-MAP = 40 << 10  # full: there is no room for the new tables
-NEW = {"addresses-1", "old-addresses-0", "terms-2", "past-2", "states-0", "events-0"}
+GRAINS = 40
 
 
 @pytest.fixture
@@ -36,128 +29,6 @@ def path(tmp_path: Path) -> Iterator[Path]:
 def blob(number: int) -> bytes:
     fields = {"subject": f"room {number % 5}", "relation": "has", "object": "light " * number}
     return og.encode({"type": "belief", "confidence": 0.5, "created_at": number + 1, **fields})
-
-
-@pytest.fixture
-def old(path: Path) -> Path:
-    """A store of format 1, with a tail beyond the watermark, made with LMDB alone."""
-    path.mkdir()
-    env = lmdb.open(str(path), max_dbs=8, map_size=MAP)
-    with env, env.begin(write=True) as txn:
-        blobs, addresses, meta = (
-            env.open_db(name, txn=txn) for name in (b"blobs-0", b"addresses-0", b"meta-0")
-        )
-        terms = env.open_db(b"terms-0", txn=txn, dupsort=True, dupfixed=True)
-        size = 0
-        for number in range(GRAINS):
-            raw, seq = blob(number), struct.pack(">Q", number + 1)
-            digest = sha256(raw).digest()
-            txn.put(seq, digest[:8] + raw, db=blobs)
-            size += len(raw)
-            if number < WATERMARK:
-                txn.put(digest, seq, db=addresses)
-                txn.put(b"a", bytes(8) + seq, db=terms)
-        head = struct.pack(">4Q", GRAINS, size, GRAINS, WATERMARK)
-        txn.put(b"head", head, db=meta)
-        txn.put(b"omsgrain.format", struct.pack(">I", 1), db=meta)
-    (path / "lock.mdb").unlink()
-    HeadFile(path / "head").write(GRAINS, size)
-    return path
-
-
-def names(path: Path) -> set[str]:
-    """The tables in the file."""
-    copy = path.with_name("looked at")
-    shutil.copytree(path, copy)
-    with lmdb.open(str(copy)) as env, env.begin() as txn:
-        found = {key.decode() for key, _ in txn.cursor()}
-    shutil.rmtree(copy)
-    return found
-
-
-def format_of(path: Path) -> int:
-    with lmdb.open(str(path), max_dbs=1) as env:
-        with env.begin(db=env.open_db(b"meta-0")) as txn:
-            record = txn.get(b"omsgrain.format")
-    assert record is not None
-    return int.from_bytes(record, "big")
-
-
-def test_opened_for_writing(old: Path) -> None:
-    assert names(old) == {"blobs-0", "addresses-0", "terms-0", "meta-0"}
-    with og.open(old) as store:
-        stats = store.stats()
-        assert (stats.grains, stats.watermark, stats.format) == (GRAINS, GRAINS, FORMAT)
-        assert stats.map_bytes > MAP
-        assert store.query(relation="has", count=True).total == GRAINS
-        assert store.query(subject="room 3", count=True).total == GRAINS // 5
-        assert [grain.blob for grain in store] == [blob(n) for n in range(GRAINS)]
-        report = store.maintenance.check()
-        assert report.ok, report.problems
-        store.put({"type": "event", "content": "new", "created_at": 1})
-    assert names(old) >= NEW
-    assert not {"terms-0", "addresses-0"} & names(old)
-    assert format_of(old) == FORMAT
-    with og.open(old, readonly=True) as store:
-        assert len(store) == GRAINS + 1
-        assert store.maintenance.check().ok
-
-
-def test_opened_for_reading(old: Path) -> None:
-    before = (old / "data.mdb").read_bytes()
-    for _ in range(2):
-        with pytest.raises(StoreError) as caught:
-            LmdbStorage(old, readonly=True)
-        assert caught.value.expected == f"store format {FORMAT}"
-    assert (old / "data.mdb").read_bytes() == before
-    report = check(old)
-    assert [problem.where for problem in report.problems] == ["file"]
-    LmdbStorage(old).close()
-    LmdbStorage(old, readonly=True).close()
-
-
-@pytest.mark.parametrize(
-    "moment", ["LmdbWriter.drop_terms", "LmdbWriter.add_rows", "upgrade.FORMAT_VALUE.pack"]
-)
-def test_killed_halfway(old: Path, moment: str) -> None:
-    code = f"""if True:
-        import os, sys
-        from types import SimpleNamespace
-        from omsgrain.storage.lmdb import maintenance as upgrade
-        from omsgrain.storage.lmdb.storage import LmdbStorage
-        from omsgrain.storage.lmdb.writer import LmdbWriter
-        pack = upgrade.FORMAT_VALUE.pack
-        upgrade.FORMAT_VALUE = SimpleNamespace(pack=pack)
-        calls = 0
-        def die(*args):
-            global calls
-            calls += 1
-            if args[0] is not upgrade.FORMAT or calls == 2:  # the first only compares
-                os.kill(os.getpid(), 9)
-            return pack(*args)
-        {moment} = die
-        LmdbStorage(sys.argv[1])
-    """
-    assert ended(code, old).returncode == -9
-    assert format_of(old) == 1
-    with lmdb.open(str(old), max_dbs=8) as env:
-        terms = env.open_db(b"terms-0", dupsort=True, dupfixed=True)
-        with env.begin(db=terms) as txn:
-            assert txn.stat()["entries"] == WATERMARK
-    with og.open(old) as store:
-        assert store.query(relation="has", count=True).total == GRAINS
-        assert store.maintenance.check().ok
-
-
-def test_compacted_when_brought_over(old: Path) -> None:
-    store = LmdbStorage(old)
-    store.compact()
-    assert [raw for _, raw in contents(store)] == [blob(n) for n in range(GRAINS)]
-    assert store.check().ok
-    store.close()
-
-
-# --- restore -------------------------------------------------------------------------------------
 
 
 def make(path: Path) -> LmdbStorage:
