@@ -113,9 +113,7 @@ def add(
     from omsgrain.formats.aimem.fields import is_tenant
 
     if tenant is not None and not is_tenant(tenant):
-        raise SchemaError(
-            "--tenant {tenant!r} is not a tenant", field="/tenant", expected="a UUID or a URI"
-        )
+        raise SchemaError("not a tenant", field="/tenant", expected="a UUID or a URI")
     if bool(tenant or namespaces) == whole_store:
         expected = "--tenant, --namespace, or --whole-store"
         raise SchemaError("the token has no owner, or two", field="/tenant", expected=expected)
