@@ -16,7 +16,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from hashlib import sha256
 from itertools import chain
@@ -35,7 +35,15 @@ from omsgrain.interchange import aimem_export
 from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.interchange.export import AimemExportReport
 from omsgrain.server.errors import HttpRefusal
-from omsgrain.server.request import BUNDLE, CODE, LINES, RequestContext, is_gone, weights
+from omsgrain.server.request import (
+    BUNDLE,
+    CODE,
+    LINES,
+    Gone,
+    RequestContext,
+    until_gone,
+    weights,
+)
 from omsgrain.server.service import Flag, Stopped
 
 PRODUCERS: Final = "aimem-producers"
@@ -67,51 +75,43 @@ PIECE = 256 << 10
 
 async def export(call: RequestContext) -> Response:
     """Return the tenant's memory as one bundle."""
-    asked = wanted(call.given)
-    if call.head:
-        return _head(BUNDLE)
-    service, check = call.service, await _unerased(call)
-    async with AsyncExitStack() as held:
-        async with call.working() as flag, _stopping(call, flag):
-            file, size, headers = await service.step(flag, partial(_document, call, asked, flag))
-            held.callback(file.close)
-            sent, known = await service.step(flag, partial(_sent, file, _packs(call), flag))
-            held.callback(sent.close)
-        headers |= known | await _signed(call, size, partial(_text, file))
-        if size > service.options.document:
-            headers[_LIMIT] = str(service.options.document)
-        return await _stream(call, BUNDLE, headers, held, check, _pieces(call, sent))
+    return await until_gone(call.receive, _export(call, BUNDLE))
 
 
 async def export_lines(call: RequestContext) -> Response:
     """Return the same by lines, of any length, in bounded memory."""
+    return await until_gone(call.receive, _export(call, LINES))
+
+
+async def _export(call: RequestContext, media: str) -> Response:
     asked = wanted(call.given)
     if call.head:
-        return _head(LINES)
+        return _head(media)
     service, options, check = call.service, call.service.options, await _unerased(call)
     async with AsyncExitStack() as held:
         async with AsyncExitStack() as work:
             flag = await work.enter_async_context(call.working())
-            async with _stopping(call, flag):
-                lines, headers = await service.step(flag, partial(lines_of, call, asked, flag))
-                work.push_async_callback(service.step, flag, lines.close)
+            lines, headers = await service.step(flag, partial(lines_of, call, asked, flag))
+            work.push_async_callback(service.step, flag, lines.close)
+            making = partial(spooled, as_document(lines))
+            if media == LINES:
                 most = PIECE if options.signer is None else options.signed
                 making = partial(spooled, lines, most)
-                file, size, whole = await service.step(flag, making)
-                held.callback(file.close)
-                if whole:
-                    making_sent = partial(_sent, file, _packs(call), flag)
-                    sent, known = await service.step(flag, making_sent)
-                    held.callback(sent.close)
+            file, size, whole = await service.step(flag, making)
+            held.callback(file.close)
             if not whole:  # the work continues while the client reads
                 held.push_async_callback(work.pop_all().aclose)
                 headers |= LEFT_OUT if options.signer is not None else {}
                 pieces = _pieces(call, file, (flag, lines))
                 if _packs(call):
                     headers["content-encoding"], pieces = "gzip", _packed(call, pieces)
-                return await _stream(call, LINES, headers, held, check, pieces)
-        headers |= known | await _signed(call, size, partial(_text_of_lines, file))
-        return await _stream(call, LINES, headers, held, check, _pieces(call, sent))
+                return await _stream(call, media, headers, held, check, pieces)
+            sent, known = await service.step(flag, partial(_sent, file, _packs(call), flag))
+            held.callback(sent.close)
+        headers |= known | await _signed(call, size, partial(_text, file, media))
+        if media == BUNDLE and size > options.document:
+            headers[_LIMIT] = str(options.document)
+        return await _stream(call, media, headers, held, check, _pieces(call, sent))
 
 
 def wanted(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,15 +234,6 @@ def _head(media: str) -> Response:
     return response
 
 
-def _document(
-    call: RequestContext, asked: dict[str, Any], flag: Flag
-) -> tuple[IO[bytes], int, dict[str, str]]:
-    lines, headers = lines_of(call, asked, flag)
-    with closing(lines):
-        file, size, _ = spooled(as_document(lines))
-    return file, size, headers
-
-
 def _sent(file: IO[bytes], packs: bool, flag: Flag) -> tuple[IO[bytes], dict[str, str]]:
     """Return the bytes to send, and the headers with their coding, length and hash.
 
@@ -294,14 +285,12 @@ async def _signed(call: RequestContext, size: int, text: Callable[[], bytes]) ->
         return await call.service.step(flag, work)
 
 
-def _text(file: IO[bytes]) -> bytes:
+def _text(file: IO[bytes], media: str) -> bytes:
+    """Return the text that a signature covers."""
     file.seek(0)
+    if media == LINES:
+        return signature.canonical_of_lines(file)
     return signature.canonical(file.read())
-
-
-def _text_of_lines(file: IO[bytes]) -> bytes:
-    file.seek(0)
-    return signature.canonical_of_lines(file)
 
 
 async def _stream(
@@ -356,23 +345,6 @@ async def _unerased(call: RequestContext) -> Callable[[], Awaitable[None]]:
     return check
 
 
-@asynccontextmanager
-async def _stopping(call: RequestContext, flag: Flag) -> AsyncIterator[None]:
-    """Stop the work of the block if the client disconnects."""
-
-    async def watch() -> None:
-        await is_gone(call.receive)
-        flag.set()
-
-    watching = asyncio.ensure_future(watch())
-    try:
-        yield
-    finally:
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-
 def gathered(parts: Iterator[bytes], size: int = PIECE) -> bytes:
     """Join the next parts up to a size; empty at the end."""
     taken, total = [], 0
@@ -408,19 +380,12 @@ class Stream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async with self._held:
-            watching = asyncio.ensure_future(is_gone(receive))
-            sending = asyncio.ensure_future(self._send(send))
             try:
-                await asyncio.wait({watching, sending}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in (watching, sending):
-                    task.cancel()
-                    try:
-                        with suppress(asyncio.CancelledError, Stopped, TimeoutError):
-                            with suppress(asyncio.TimeoutError):
-                                await task
-                    except OmsError as error:
-                        scope[CODE] = error.code
+                # asyncio's TimeoutError is another class in Python 3.10.
+                with suppress(Gone, Stopped, TimeoutError, asyncio.TimeoutError):
+                    await until_gone(receive, self._send(send))
+            except OmsError as error:
+                scope[CODE] = error.code
 
     async def _send(self, send: Send) -> None:
         start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}

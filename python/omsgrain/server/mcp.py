@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from starlette.responses import Response
 
 from omsgrain.server.errors import HttpRefusal
-from omsgrain.server.request import RequestContext, size_of
+from omsgrain.server.request import RequestContext, size_of, until_gone
 from omsgrain.server.service import Flag, HttpService, Stopped
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ async def message(call: RequestContext) -> Response:
             work = _Work(call, is_large=large)
             server = await service.quick(partial(_loaded, service))
             scope = await service.quick(partial(_scope, call, work))
-            return await call.until_gone(_answered(server, scope, file.read()))
+            return await until_gone(call.receive, _answered(server, scope, file.read()))
 
 
 async def _answered(server: Any, scope: dict[str, Any], body: bytes) -> Response:

@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass
 from email.policy import HTTP
 from functools import partial
-from typing import IO, Any, Final, Literal
+from typing import IO, Any, Final, Literal, TypeVar
 from urllib.parse import unquote_to_bytes
 
 from starlette.datastructures import Headers
@@ -30,6 +30,8 @@ from omsgrain.server.errors import HttpRefusal
 from omsgrain.server.service import Flag, HttpService, ServerOptions
 from omsgrain.storage.tokens import Scope as TokenScope
 from omsgrain.storage.tokens import Token, Tokens, is_token
+
+T = TypeVar("T")
 
 BUNDLE: Final = "application/aimem-bundle+json"
 JSON: Final = "application/json"
@@ -118,22 +120,7 @@ class RequestContext:
             async with self.working(large=large) as flag:
                 return await self.service.step(flag, partial(function, flag))
 
-        return await self.until_gone(work())
-
-    async def until_gone(self, work: Coroutine[Any, Any, Response]) -> Response:
-        """Wait for a response; cancel the work if the client disconnects."""
-        working = asyncio.ensure_future(work)
-        watching = asyncio.ensure_future(is_gone(self.receive))
-        try:
-            await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
-            if not working.done():
-                raise Gone
-            return working.result()
-        finally:
-            for task in (working, watching):
-                task.cancel()
-                with suppress(asyncio.CancelledError, Exception):
-                    await task
+        return await until_gone(self.receive, work())
 
     def working(self, *, large: bool = False) -> AbstractAsyncContextManager[Flag]:
         """Wait for a place, and keep it for the block."""
@@ -148,6 +135,22 @@ def size_of(file: IO[bytes]) -> int:
     size = file.seek(0, 2)
     file.seek(0)
     return size
+
+
+async def until_gone(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
+    """Wait for something; cancel it, and raise Gone, if the client disconnects."""
+    working = asyncio.ensure_future(work)
+    watching = asyncio.ensure_future(is_gone(receive))
+    try:
+        await asyncio.wait({working, watching}, return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise Gone
+        return working.result()
+    finally:
+        for task in (working, watching):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
 
 
 async def is_gone(receive: Receive) -> None:
