@@ -88,6 +88,8 @@ Each adapter has the methods of a class of its framework, over an open store or 
 If you import an adapter without its framework, UnsupportedError names the package. Any method can
 also raise the store's [errors](../errors.md), such as StoreError if the store is read-only.
 """
+#: What makes an asynchronous method of another one.
+IN_THREAD = re.compile(r"_?in_thread(_of)?$")
 WIDTH = 88
 SPECIAL = re.compile(r"(`[^`]*`)|([|<*\[\]_])")
 HEADS = ("Args", "Attributes", "Raises", "Returns", "Yields")
@@ -166,6 +168,15 @@ def defined(module: str, name: str) -> Named | None:
         return Named(name, value, value.__module__) if own else None
     alias = _alias(module, name)
     return None if alias is None else Named(name, alias, module)
+
+
+def named_by(one: Named, word: str) -> Named | None:
+    """Return the type behind a word of an entry; methods of a class may be of another module."""
+    modules = [one.module]
+    if inspect.isclass(one.value):
+        members = (inspect.unwrap(getattr(one.value, name)) for name in own_methods(one.value))
+        modules += sorted({member.__module__ for member in members})
+    return next(filter(None, (defined(module, word) for module in modules)), None)
 
 
 def _alias(module: str, name: str) -> Alias | None:
@@ -436,7 +447,7 @@ class Reference:
     def _need(self, page: str, one: Named) -> None:
         """Place the types that an entry names, and those that they name."""
         for word in sorted(words_of(one.value) - {one.title.rpartition(".")[2]}):
-            kind = defined(one.module, word)
+            kind = named_by(one, word)
             if kind is None or kind.key in self.places:
                 continue
             if kind.title in INSIDE and inspect.isclass(kind.value):
@@ -447,7 +458,7 @@ class Reference:
 
     def links(self, page: str, one: Named) -> str:
         """Return links to the types that an entry names."""
-        kinds = [defined(one.module, word) for word in sorted(words_of(one.value))]
+        kinds = [named_by(one, word) for word in sorted(words_of(one.value))]
         links = [
             f"[`{kind.title}`]({'' if at == page else at + '.md'}#{anchor})"
             for kind in kinds
@@ -527,9 +538,30 @@ def adapter_classes(name: str) -> Iterator[ast.ClassDef]:
     """Yield the public classes of an adapter."""
     folder = Path(inspect.getfile(omsgrain)).parent / "integrations"
     for path in sorted((folder / name).glob("*.py")) or [folder / f"{name}.py"]:
-        for node in ast.parse(path.read_text("utf-8")).body:
-            if isinstance(node, ast.ClassDef) and node.name[0] != "_":
+        classes = {
+            node.name: node
+            for node in ast.parse(path.read_text("utf-8")).body
+            if isinstance(node, ast.ClassDef)
+        }
+        for node in classes.values():
+            node.body = [_in_loop(one, node, classes) for one in node.body]
+            if node.name[0] != "_":
                 yield node
+
+
+def _in_loop(one: Any, owner: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Any:
+    """Return a member of a class; of one that calls another in a thread, what a user sees."""
+    call = one.value if isinstance(one, ast.Assign) else None
+    if isinstance(call, ast.Call) and IN_THREAD.match(ast.unparse(call.func)):
+        says = ast.unparse(call.args[-1])
+        home, _, of = says.rpartition(".")
+        found: Any = {getattr(it, "name", ""): it for it in classes.get(home, owner).body}[of]
+        name, body = ast.unparse(one.targets[0]), [ast.Expr(ast.Constant(f"As ``{says}``."))]
+        return ast.AsyncFunctionDef(name, found.args, body, [], found.returns)
+    if isinstance(one, ast.FunctionDef):
+        if any(IN_THREAD.match(ast.unparse(mark)) for mark in one.decorator_list):
+            return ast.AsyncFunctionDef(one.name, one.args, one.body, [], one.returns)
+    return one
 
 
 def _adapter(node: ast.ClassDef) -> Iterator[str]:
@@ -564,8 +596,9 @@ def _adapter(node: ast.ClassDef) -> Iterator[str]:
 def _stub(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str:
     """Return a method as a stub, without ``self``."""
     given = node.args
+    skips = 0 if given.posonlyargs else 1
     given = ast.arguments(
-        given.posonlyargs, given.args[1:], given.vararg, given.kwonlyargs,
+        given.posonlyargs[1:], given.args[skips:], given.vararg, given.kwonlyargs,
         given.kw_defaults, given.kwarg, given.defaults,
     )  # fmt: skip
     kind = "async def" if isinstance(node, ast.AsyncFunctionDef) else "def"

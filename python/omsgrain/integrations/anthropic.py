@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Callable
 from posixpath import dirname, normpath
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import OmsError
 from omsgrain.integrations.entries import Entries, Entry, framework
+from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:
     from omsgrain import Memory
@@ -272,40 +272,16 @@ class AsyncMemoryTool(_sdk.BetaAsyncAbstractMemoryTool):
         self, memory: Memory, *, namespace: str = "memories", cache_control: Any = None
     ) -> None:
         super().__init__(cache_control=cache_control)
-        self._tool = MemoryTool(memory, namespace=namespace)
+        self.files = MemoryFiles(memory, namespace)
 
-    @property
-    def files(self) -> MemoryFiles:
-        """The files."""
-        return self._tool.files
-
-    async def view(self, command: Any) -> str:
-        """Return a file with line numbers, or the names and sizes in a directory."""
-        return await asyncio.to_thread(self._tool.view, command)
-
-    async def create(self, command: Any) -> str:
-        """Make a file and its directories."""
-        return await asyncio.to_thread(self._tool.create, command)
-
-    async def str_replace(self, command: Any) -> str:
-        """Replace a text that occurs once in a file."""
-        return await asyncio.to_thread(self._tool.str_replace, command)
-
-    async def insert(self, command: Any) -> str:
-        """Insert a text after a line of a file."""
-        return await asyncio.to_thread(self._tool.insert, command)
-
-    async def delete(self, command: Any) -> str:
-        """Delete a file, or a directory with all in it."""
-        return await asyncio.to_thread(self._tool.delete, command)
-
-    async def rename(self, command: Any) -> str:
-        """Rename or move a file, or a directory with all in it."""
-        return await asyncio.to_thread(self._tool.rename, command)
-
-    async def clear_all_memory(self) -> str:
-        """Delete all files and directories."""
-        return await asyncio.to_thread(self._tool.clear_all_memory)
+    # The commands need nothing but the files.
+    view = in_thread(MemoryTool.view)
+    create = in_thread(MemoryTool.create)
+    str_replace = in_thread(MemoryTool.str_replace)
+    insert = in_thread(MemoryTool.insert)
+    delete = in_thread(MemoryTool.delete)
+    rename = in_thread(MemoryTool.rename)
+    clear_all_memory = in_thread(MemoryTool.clear_all_memory)
 
 
 def _resolved(path: str) -> str:

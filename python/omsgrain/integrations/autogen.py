@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
-import asyncio
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.integrations.entries import CLOCK, delete, framework, pack, question, unpack
+from omsgrain.integrations.entries import (
+    CLOCK,
+    delete,
+    framework,
+    pack,
+    question,
+    unpack,
+)
+from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:
     from omsgrain import Memory
@@ -46,37 +53,9 @@ class AutoGenMemory(_sdk.Memory):
         self._limit = limit
         self._where: Filters = {"namespace": namespace, "user_id": memory.user}
 
-    async def add(self, content: Any, cancellation_token: Any = None) -> None:
+    @in_thread
+    def add(self, content: Any, cancellation_token: Any = None) -> None:
         """Store a content: a text, a JSON value, bytes or an image."""
-        await asyncio.to_thread(self._add, content)
-
-    async def query(self, query: Any = "", cancellation_token: Any = None, **kwargs: Any) -> Any:
-        """Return the contents that match words, the best first; without words all, in order."""
-        text = query if isinstance(query, str) else _text(query.content)
-        results = await asyncio.to_thread(self._find, text)
-        return _sdk.MemoryQueryResult(results=results)
-
-    async def update_context(self, model_context: Any) -> Any:
-        """Add the contents to a model's context as a message of the system."""
-        text = ""
-        if self._limit is not None:
-            messages = await model_context.get_messages()
-            text = _text(messages[-1].content) if messages else ""
-        results = await asyncio.to_thread(self._find, text, in_order=True)
-        if results:
-            lines = [f"{n}. {content.content}" for n, content in enumerate(results, 1)]
-            block = _HEAD + "\n".join(lines) + "\n"
-            await model_context.add_message(_models.SystemMessage(content=block))
-        return _sdk.UpdateContextResult(memories=_sdk.MemoryQueryResult(results=results))
-
-    async def clear(self) -> None:
-        """Delete all contents."""
-        await asyncio.to_thread(self._clear)
-
-    async def close(self) -> None:
-        """Do nothing: who opened the memory closes it."""
-
-    def _add(self, content: Any) -> None:
         mime = content.mime_type
         newest = self._store.query(**self._where, limit=1).results
         self._store.put(
@@ -93,6 +72,33 @@ class AutoGenMemory(_sdk.Memory):
             }
         )
 
+    async def query(self, query: Any = "", cancellation_token: Any = None, **kwargs: Any) -> Any:
+        """Return the contents that match words, the best first; without words all, in order."""
+        text = query if isinstance(query, str) else _text(query.content)
+        return _sdk.MemoryQueryResult(results=await self._find(text))
+
+    async def update_context(self, model_context: Any) -> Any:
+        """Add the contents to a model's context as a message of the system."""
+        text = ""
+        if self._limit is not None:
+            messages = await model_context.get_messages()
+            text = _text(messages[-1].content) if messages else ""
+        results = await self._find(text, in_order=True)
+        if results:
+            lines = [f"{n}. {content.content}" for n, content in enumerate(results, 1)]
+            block = _HEAD + "\n".join(lines) + "\n"
+            await model_context.add_message(_models.SystemMessage(content=block))
+        return _sdk.UpdateContextResult(memories=_sdk.MemoryQueryResult(results=results))
+
+    @in_thread
+    def clear(self) -> None:
+        """Delete all contents."""
+        delete(self._store, [grain.address for grain in self._store.iter_query(**self._where)])
+
+    async def close(self) -> None:
+        """Do nothing: who opened the memory closes it."""
+
+    @in_thread
     def _find(self, text: str, *, in_order: bool = False) -> list[Any]:
         words = question(text)
         if words is None:
@@ -104,9 +110,6 @@ class AutoGenMemory(_sdk.Memory):
             if in_order:
                 grains.sort(key=lambda grain: int(grain["created_at"]))
         return [_content(grain) for grain in grains]
-
-    def _clear(self) -> None:
-        delete(self._store, [grain.address for grain in self._store.iter_query(**self._where)])
 
 
 def _packed(content: Any) -> dict[str, Any]:

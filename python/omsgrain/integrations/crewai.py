@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from math import dist
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.integrations.entries import Entries, framework, unpack
+from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:
     from omsgrain import Memory
@@ -170,17 +170,9 @@ class CrewaiStorage:
         """Return the number of records of a scope."""
         return sum(1 for _ in self._records(scope_prefix))
 
-    async def asave(self, records: list[Any]) -> None:
-        """Store records in a thread."""
-        await asyncio.to_thread(self.save, records)
-
-    async def asearch(self, query_embedding: list[float], **filters: Any) -> list[Any]:
-        """Search in a thread."""
-        return await asyncio.to_thread(self.search, query_embedding, **filters)
-
-    async def adelete(self, **filters: Any) -> int:
-        """Delete in a thread."""
-        return await asyncio.to_thread(self.delete, **filters)
+    asave = in_thread(save)
+    asearch = in_thread(search)
+    adelete = in_thread(delete)
 
     def _records(self, scope: str | None) -> Iterator[Any]:
         for entry in self._entries.all(_tag(scope)):

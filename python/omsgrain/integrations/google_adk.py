@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
@@ -20,6 +19,7 @@ from omsgrain.integrations.entries import (
     question,
     unpack,
 )
+from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:
     from omsgrain import GrainStore
@@ -52,12 +52,14 @@ class GrainMemoryService(_base.BaseMemoryService):
         self._store = store
         self._namespace = namespace
 
-    async def add_session_to_memory(self, session: Any) -> None:
+    @in_thread
+    def add_session_to_memory(self, session: Any) -> None:
         """Store the events of a session with a text; a later call stores what changed."""
         where = self._where(session.app_name, session.user_id)
-        await asyncio.to_thread(self._put, where, session.id, session.events, whole=True)
+        self._put(where, session.id, session.events, whole=True)
 
-    async def add_events_to_memory(
+    @in_thread
+    def add_events_to_memory(
         self,
         *,
         app_name: str,
@@ -68,9 +70,10 @@ class GrainMemoryService(_base.BaseMemoryService):
     ) -> None:
         """Store events beside those of the session. Known ids are skipped."""
         where = self._where(app_name, user_id)
-        await asyncio.to_thread(self._put, where, session_id or _NO_SESSION, events, whole=False)
+        self._put(where, session_id or _NO_SESSION, events, whole=False)
 
-    async def add_memory(
+    @in_thread
+    def add_memory(
         self,
         *,
         app_name: str,
@@ -79,7 +82,6 @@ class GrainMemoryService(_base.BaseMemoryService):
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Store memories. One with a known id is skipped."""
-        where = self._where(app_name, user_id)
         values = [
             {
                 "id": one.id or str(uuid4()),
@@ -90,21 +92,37 @@ class GrainMemoryService(_base.BaseMemoryService):
             }
             for one in memories
         ]
-        await asyncio.to_thread(self._add, where, _MEMORIES, values)
+        self._add(self._where(app_name, user_id), _MEMORIES, values)
 
-    async def search_memory(self, *, app_name: str, user_id: str, query: str) -> Any:
+    @in_thread
+    def search_memory(self, *, app_name: str, user_id: str, query: str) -> Any:
         """Return up to ten memories that match words, the best first."""
-        where, words = self._where(app_name, user_id), question(query)
-        found = [] if words is None else await asyncio.to_thread(self._search, where, words)
-        return _base.SearchMemoryResponse(memories=found)
+        words = question(query)
+        if words is None:
+            return _base.SearchMemoryResponse(memories=[])
+        where = self._where(app_name, user_id)
+        hits = self._store.search(words, limit=_CANDIDATES, **where)
+        found = (hit.grain for hit in hits if "content" in hit.matched_fields)
+        memories = [
+            _entry.MemoryEntry.model_validate(unpack(grain["x_event"]))
+            for grain in islice(found, _MOST)
+        ]
+        return _base.SearchMemoryResponse(memories=memories)
 
-    async def delete_memory(
-        self, *, app_name: str, user_id: str, memory_id: str | None = None
-    ) -> None:
+    @in_thread
+    def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
         """Delete a memory. A later call with its session does not store it again."""
-        if memory_id:
-            where = self._where(app_name, user_id)
-            await asyncio.to_thread(self._delete, where, memory_id)
+        if not memory_id:
+            return
+        where = self._where(app_name, user_id)
+        found = [
+            grain.address
+            for grain in self._store.iter_query(**where)
+            if unpack(grain["x_event"])["id"] == memory_id
+        ]
+        if found:
+            self._deleted(where).set(memory_id, True)
+            delete(self._store, found)
 
     def _where(self, app_name: str, user_id: str) -> Filters:
         return {"namespace": f"{self._namespace}:{quote(app_name, safe='')}", "user_id": user_id}
@@ -149,24 +167,6 @@ class GrainMemoryService(_base.BaseMemoryService):
         ]
         if grains:
             self._store.put_many(grains)
-
-    def _search(self, where: Filters, words: str) -> list[Any]:
-        hits = self._store.search(words, limit=_CANDIDATES, **where)
-        found = (hit.grain for hit in hits if "content" in hit.matched_fields)
-        return [
-            _entry.MemoryEntry.model_validate(unpack(grain["x_event"]))
-            for grain in islice(found, _MOST)
-        ]
-
-    def _delete(self, where: Filters, id: str) -> None:
-        found = [
-            grain.address
-            for grain in self._store.iter_query(**where)
-            if unpack(grain["x_event"])["id"] == id
-        ]
-        if found:
-            self._deleted(where).set(id, True)
-            delete(self._store, found)
 
     def _deleted(self, where: Filters) -> Entries:
         """Return the ids of deleted memories."""

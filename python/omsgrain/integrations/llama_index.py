@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
 from omsgrain.integrations.entries import Entries, framework, question
 from omsgrain.memory.memory import Memory
+from omsgrain.memory.threads import in_thread
 
 _blocks: Any = framework("llama_index.core.memory", "llama-index-core")
 _stores: Any = framework("llama_index.core.storage.kvstore.types", "llama-index-core")
@@ -36,16 +36,18 @@ class GrainMemoryBlock(_blocks.BaseMemoryBlock[str]):
     memory: Memory
     limit: int = 5
 
-    async def _aget(self, messages: Any = None, **block_kwargs: Any) -> str:
+    @in_thread
+    def _aget(self, messages: Any = None, **block_kwargs: Any) -> str:
         """Return the memories that match the last message with a text, a line each."""
         texts = [text for one in messages or () if (text := one.content)]
         words = question(texts[-1]) if texts else None
         if words is None:
             return ""
-        found = await asyncio.to_thread(self.memory.recall, words, limit=self.limit)
+        found = self.memory.recall(words, limit=self.limit)
         return "\n".join(one.text for one in found)
 
-    async def _aput(self, messages: Any) -> None:
+    @in_thread
+    def _aput(self, messages: Any) -> None:
         """Store messages, those of a session together."""
         sessions: dict[Any, list[dict[str, Any]]] = {}
         for one in messages:
@@ -54,7 +56,7 @@ class GrainMemoryBlock(_blocks.BaseMemoryBlock[str]):
                 message = {"role": one.role.value, "content": one.content}
                 sessions.setdefault(session, []).append(message)
         for session, several in sessions.items():
-            await asyncio.to_thread(self.memory.remember_messages, several, session=session)
+            self.memory.remember_messages(several, session=session)
 
 
 class GrainKVStore(_stores.BaseKVStore):
@@ -105,27 +107,8 @@ class GrainKVStore(_stores.BaseKVStore):
         """Delete a value; return whether there was one."""
         return self.entries(collection).delete([key]) == 1
 
-    async def aput(self, key: str, val: dict[str, Any], collection: str = _COLLECTION) -> None:
-        """Store a value under a key."""
-        await asyncio.to_thread(self.put, key, val, collection)
-
-    async def aput_all(
-        self,
-        kv_pairs: Sequence[tuple[str, dict[str, Any]]],
-        collection: str = _COLLECTION,
-        batch_size: int = 1,
-    ) -> None:
-        """Store several values in one transaction."""
-        await asyncio.to_thread(self.put_all, kv_pairs, collection)
-
-    async def aget(self, key: str, collection: str = _COLLECTION) -> dict[str, Any] | None:
-        """Return the value under a key, or None."""
-        return await asyncio.to_thread(self.get, key, collection)
-
-    async def aget_all(self, collection: str = _COLLECTION) -> dict[str, dict[str, Any]]:
-        """Return all values of a collection by key."""
-        return await asyncio.to_thread(self.get_all, collection)
-
-    async def adelete(self, key: str, collection: str = _COLLECTION) -> bool:
-        """Delete a value; return whether there was one."""
-        return await asyncio.to_thread(self.delete, key, collection)
+    aput = in_thread(put)
+    aput_all = in_thread(put_all)
+    aget = in_thread(get)
+    aget_all = in_thread(get_all)
+    adelete = in_thread(delete)

@@ -8,7 +8,6 @@ skips a text that the same scope already has; mem0 would have a model extract fa
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, datetime, timezone
@@ -22,6 +21,7 @@ import omsgrain as og
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
 from omsgrain.integrations.entries import CLOCK, delete, pack, unpack
 from omsgrain.memory.embedder import Embedder
+from omsgrain.memory.threads import in_thread_of
 from omsgrain.search.words import split
 
 if TYPE_CHECKING:
@@ -155,6 +155,7 @@ class Mem0Memory:
 
     def get_all(
         self,
+        /,
         *,
         filters: Mapping[str, Any] | None = None,
         top_k: int = 20,
@@ -175,6 +176,7 @@ class Mem0Memory:
 
     def search(
         self,
+        /,
         query: str,
         *,
         top_k: int = 20,
@@ -390,43 +392,18 @@ class AsyncMem0Memory:
         """Return a memory with a configuration."""
         return cls(config_dict)
 
-    async def add(self, messages: Any, **options: Any) -> dict[str, Any]:
-        """Store messages; arguments are those of ``Memory.add``."""
-        return await asyncio.to_thread(self._memory.add, messages, **options)
+    def _inner(self) -> Mem0Memory:
+        return self._memory
 
-    async def get(self, memory_id: str) -> dict[str, Any] | None:
-        """Return a memory, or None."""
-        return await asyncio.to_thread(self._memory.get, memory_id)
-
-    async def get_all(self, **options: Any) -> dict[str, Any]:
-        """Return the memories of a scope; arguments are those of ``Memory.get_all``."""
-        return await asyncio.to_thread(self._memory.get_all, **options)
-
-    async def search(self, query: str, **options: Any) -> dict[str, Any]:
-        """Return what matches a question; arguments are those of ``Memory.search``."""
-        return await asyncio.to_thread(self._memory.search, query, **options)
-
-    async def update(self, memory_id: str, *values: Any, **options: Any) -> dict[str, Any]:
-        """Replace a memory by a newer version; arguments are those of ``Memory.update``."""
-        return await asyncio.to_thread(self._memory.update, memory_id, *values, **options)
-
-    async def delete(self, memory_id: str) -> dict[str, Any]:
-        """Delete a memory with all its versions."""
-        return await asyncio.to_thread(self._memory.delete, memory_id)
-
-    async def delete_all(
-        self, user_id: Any = None, agent_id: Any = None, run_id: Any = None
-    ) -> dict[str, Any]:
-        """Delete the memories of a scope."""
-        return await asyncio.to_thread(self._memory.delete_all, user_id, agent_id, run_id)
-
-    async def history(self, memory_id: str) -> list[dict[str, Any]]:
-        """Return the changes of a memory, the oldest first."""
-        return await asyncio.to_thread(self._memory.history, memory_id)
-
-    async def reset(self) -> None:
-        """Delete all memories of all scopes."""
-        await asyncio.to_thread(self._memory.reset)
+    add = in_thread_of(_inner, Mem0Memory.add)
+    get = in_thread_of(_inner, Mem0Memory.get)
+    get_all = in_thread_of(_inner, Mem0Memory.get_all)
+    search = in_thread_of(_inner, Mem0Memory.search)
+    update = in_thread_of(_inner, Mem0Memory.update)
+    delete = in_thread_of(_inner, Mem0Memory.delete)
+    delete_all = in_thread_of(_inner, Mem0Memory.delete_all)
+    history = in_thread_of(_inner, Mem0Memory.history)
+    reset = in_thread_of(_inner, Mem0Memory.reset)
 
     def close(self) -> None:
         """Close the store, if the memory opened it."""

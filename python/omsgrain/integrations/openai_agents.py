@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from collections.abc import Mapping
 from itertools import islice
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.errors import NotFoundError
 from omsgrain.integrations.entries import CLOCK, delete, framework, pack, unpack
+from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:
     from omsgrain import Memory
@@ -54,36 +54,40 @@ class GrainSession:
         }
         self._lock = threading.Lock()
 
-    async def get_items(self, limit: int | None = None) -> list[Any]:
+    @in_thread
+    def get_items(self, limit: int | None = None) -> list[Any]:
         """Return the items in order; with a limit the newest of them."""
-        return await asyncio.to_thread(self._get, limit)
-
-    async def add_items(self, items: list[Any]) -> None:
-        """Store items after the others: all of them, or none."""
-        await asyncio.to_thread(self._add, items)
-
-    async def pop_item(self) -> Any:
-        """Delete the newest item and return it; None if there is none."""
-        return await asyncio.to_thread(self._pop)
-
-    async def clear_session(self) -> None:
-        """Delete all items."""
-        await asyncio.to_thread(self._clear)
-
-    def _get(self, limit: int | None) -> list[Any]:
         most = self.session_settings.limit if limit is None else limit
         if most is not None and most < 0:
             most = None
         found = islice(self._store.iter_query(**self._where), most)
         return [unpack(grain["x_item"]) for grain in found][::-1]
 
-    def _add(self, items: list[Any]) -> None:
+    @in_thread
+    def add_items(self, items: list[Any]) -> None:
+        """Store items after the others: all of them, or none."""
         with self._lock:
             newest = self._store.query(**self._where, limit=1).results
             after = newest[0].grain["created_at"] if newest else 0
             grains = [self._event(item, after) for item in items]
             if grains:
                 self._store.put_many(grains)
+
+    @in_thread
+    def pop_item(self) -> Any:
+        """Delete the newest item and return it; None if there is none."""
+        while newest := self._store.query(**self._where, limit=1).results:
+            try:
+                delete(self._store, [newest[0].address])
+            except NotFoundError:  # another process has it
+                continue
+            return unpack(newest[0].grain["x_item"])
+        return None
+
+    @in_thread
+    def clear_session(self) -> None:
+        """Delete all items."""
+        delete(self._store, [grain.address for grain in self._store.iter_query(**self._where)])
 
     def _event(self, item: Any, after: int) -> dict[str, Any]:
         fields: dict[str, Any] = {
@@ -97,18 +101,6 @@ class GrainSession:
         if isinstance(role, str) and role:
             fields["role"] = role
         return fields
-
-    def _pop(self) -> Any:
-        while newest := self._store.query(**self._where, limit=1).results:
-            try:
-                delete(self._store, [newest[0].address])
-            except NotFoundError:  # another process has it
-                continue
-            return unpack(newest[0].grain["x_item"])
-        return None
-
-    def _clear(self) -> None:
-        delete(self._store, [grain.address for grain in self._store.iter_query(**self._where)])
 
 
 def _text(item: Any) -> str:

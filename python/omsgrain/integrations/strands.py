@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain.integrations.entries import framework
 from omsgrain.memory import verbs
 from omsgrain.memory.limits import MOST
+from omsgrain.memory.threads import in_thread
 from omsgrain.search.words import split
 
 if TYPE_CHECKING:
@@ -63,7 +63,8 @@ class StrandsMemoryStore(_types.MemoryStore):
         self.extraction = extraction
         self.session = session
 
-    async def search(self, query: str, options: Any = None) -> list[Any]:
+    @in_thread
+    def search(self, query: str, options: Any = None) -> list[Any]:
         """Find memories by the words of a text, the best first; a text without words finds none.
 
         The metadata of a result has ``address``, ``type``, ``created_at`` and ``score`` beside
@@ -73,26 +74,6 @@ class StrandsMemoryStore(_types.MemoryStore):
         if most is not None and most < 1:
             raise ValueError("max_search_results is at least 1")
         limit = min(most or self.max_search_results or _RESULTS, MOST)
-        return await asyncio.to_thread(self._search, query, limit)
-
-    async def add(self, content: str, metadata: dict[str, Any] | None = None) -> dict[str, str]:
-        """Remember a text, and return the address of its grain as ``id``."""
-        self._check_writable()
-        if not content.strip():
-            raise ValueError("the content is empty")
-        address = await asyncio.to_thread(self.memory.remember, content, metadata=metadata)
-        return {"id": address}
-
-    async def add_messages(self, messages: list[Any], context: Any = None) -> dict[str, list[str]]:
-        """Store messages of a conversation, an event each: all of them, or none."""
-        self._check_writable()
-        given = [{**message, "content": _blocks(message["content"])} for message in messages]
-        addresses = await asyncio.to_thread(
-            self.memory.remember_messages, given, session=self.session
-        )
-        return {"ids": addresses}
-
-    def _search(self, query: str, limit: int) -> list[Any]:
         words = " ".join(split(query))  # the text is no query: its signs mean nothing
         if not words:
             return []
@@ -108,6 +89,21 @@ class StrandsMemoryStore(_types.MemoryStore):
             }
             found.append(_types.MemoryEntry(content=whole["content"], metadata=metadata))
         return found
+
+    @in_thread
+    def add(self, content: str, metadata: dict[str, Any] | None = None) -> dict[str, str]:
+        """Remember a text, and return the address of its grain as ``id``."""
+        self._check_writable()
+        if not content.strip():
+            raise ValueError("the content is empty")
+        return {"id": self.memory.remember(content, metadata=metadata)}
+
+    @in_thread
+    def add_messages(self, messages: list[Any], context: Any = None) -> dict[str, list[str]]:
+        """Store messages of a conversation, an event each: all of them, or none."""
+        self._check_writable()
+        given = [{**message, "content": _blocks(message["content"])} for message in messages]
+        return {"ids": self.memory.remember_messages(given, session=self.session)}
 
     def _check_writable(self) -> None:
         if not self.writable:

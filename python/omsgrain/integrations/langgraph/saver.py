@@ -38,6 +38,7 @@ from langgraph.checkpoint.base import (
 import omsgrain as og
 from omsgrain.errors import IntegrityError, SchemaError
 from omsgrain.integrations.langgraph.labels import read, spell
+from omsgrain.memory.threads import in_thread
 from omsgrain.store.context import context_of
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _TOGETHER: Final = 1_000  # grains that one transaction deletes
 _LATEST: Final = 16  # checkpoints of one moment among which the latest is
 _EMPTY: Final = "empty"  # the kind of a channel without a value
 _GREGORIAN: Final = 0x01B21DD213814000  # 100 ns from 1582 to 1970, in a UUID
+
+_in_thread: Any = in_thread  # mypy would take the ``self`` of the base class
 
 Value = list[Any]
 """The kind of a value, and the SHA-256 of each of its parts."""
@@ -411,9 +414,13 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
 
     # --- with an event loop ---------------------------------------------------------------------
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return a checkpoint as ``get_tuple`` does; like all of these, in a thread."""
-        return await asyncio.to_thread(self.get_tuple, config)
+    aget_tuple = _in_thread(get_tuple)
+    aput = _in_thread(put)
+    aput_writes = _in_thread(put_writes)
+    adelete_thread = _in_thread(delete_thread)
+    adelete_for_runs = _in_thread(delete_for_runs)
+    acopy_thread = _in_thread(copy_thread)
+    aprune = _in_thread(prune)
 
     async def alist(
         self,
@@ -427,42 +434,6 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
         found = self.list(config, filter=filter, before=before, limit=limit)
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Store a checkpoint as ``put`` does."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """Store writes as ``put_writes`` does."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Delete a thread as ``delete_thread`` does."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Delete the checkpoints of runs as ``delete_for_runs`` does."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread as ``copy_thread`` does."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Prune threads as ``prune`` does."""
-        await asyncio.to_thread(self.prune, thread_ids, strategy=strategy)
 
 
 list_of = list  # the class has a method of this name
