@@ -44,46 +44,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-__all__ = [
-    "BY_CODE",
-    "AccessDeniedError",
-    "AddressError",
-    "BlobError",
-    "CorruptError",
-    "DidError",
-    "DiskFullError",
-    "EmptyError",
-    "ErasedError",
-    "EvidenceRequiredError",
-    "FloatInvalidError",
-    "FormatError",
-    "HashFormatError",
-    "HashLengthError",
-    "IntegrityError",
-    "InvalidationDeniedError",
-    "KeyMissingError",
-    "NoTypeError",
-    "NotFoundError",
-    "NotMapError",
-    "OmsError",
-    "OmsWarning",
-    "PolicyError",
-    "RangeError",
-    "SchemaError",
-    "SensitivityMismatchError",
-    "SignatureError",
-    "SignedMismatchError",
-    "StoreCutError",
-    "StoreDamagedError",
-    "StoreError",
-    "TooLargeError",
-    "TooShortError",
-    "TrustError",
-    "UnknownTypeError",
-    "UnsupportedError",
-    "VersionError",
-]
-
 
 class OmsError(Exception):
     """The base class of all errors of omsgrain.
@@ -402,6 +362,9 @@ def _walk(cls: type[OmsError]) -> list[type[OmsError]]:
 
 #: Code -> class, for every code.
 BY_CODE: dict[str, type[OmsError]] = {c.code: c for c in _walk(OmsError) if "code" in vars(c)}
+
+
+__all__ = ["BY_CODE", "OmsWarning", *(cls.__name__ for cls in _walk(OmsError))]
 
 
 def from_core(code: str, message: str, **where: Any) -> OmsError:
