@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 from unicodedata import normalize
 
@@ -20,7 +21,6 @@ from omsgrain.errors import (
     ErasedError,
     KeyMissingError,
     NotFoundError,
-    RangeError,
     SchemaError,
     StoreError,
 )
@@ -29,8 +29,8 @@ from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model, models
 from omsgrain.storage import tombstones
-from omsgrain.storage.base import Reader, Storage
-from omsgrain.storage.blind_index import NUMBER, seqs_of
+from omsgrain.storage.base import Reader
+from omsgrain.storage.blind_index import NUMBER
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.erasure_queue import retention_over
 from omsgrain.storage.records import PAST, RESTRICTED
@@ -48,7 +48,7 @@ from omsgrain.storage.tables import (
 from omsgrain.store import export_filter
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy.erasure import under_way
-from omsgrain.store.source_index import check_keys, check_tenant
+from omsgrain.store.source_index import SourceSnapshot, check_tenant, open_sources
 from omsgrain.store.vectors import sealer_of
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ _BYTES = 1 << 20  # of grains and their parts, after which a page ends
 class MemoryPage:
     """A snapshot for some grains, and what belongs to them."""
 
-    def __init__(self, reader: Reader, tenant: str, over: frozenset[int] = frozenset()) -> None:
-        self._reader, self._tenant, self._over = reader, tenant, over
+    def __init__(self, snapshot: SourceSnapshot, over: frozenset[int]) -> None:
+        self._snapshot, self._reader, self._over = snapshot, snapshot.reader, over
         self.weight = 0  # bytes of what was read
 
     @cached_property
@@ -76,8 +76,8 @@ class MemoryPage:
     def get(self, address: str) -> Grain:
         """Return a grain of the tenant that another one names."""
         (seq,) = self._reader.find([_core.parse_address(address)])
-        grain = None if seq is None or seq in self._over else self._reader.grain(seq)
-        if grain is None or grain.get("user_id") != self._tenant:
+        grain = None if seq is None or seq in self._over else self._snapshot.grain(seq)
+        if grain is None:
             raise NotFoundError("a part of a record is not there")
         self.weight += len(grain.blob)
         return grain
@@ -131,63 +131,29 @@ class UserMemory:
     ) -> None:
         check_tenant(tenant)
         self._all = purpose == "access"
-        self._store: Storage = context_of(store).storage
+        self._context = context_of(store)
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
-        with self._open() as reader:
+        with self._open() as snapshot:
+            reader = snapshot.reader
             self._erasures = self._times(reader)
             # An erasure that is under way has been counted.
             doomed = under_way(reader, self._tenant) if self._erasures else 0
             self._over = frozenset[int]()
             if not self._all:
-                self._over = retention_over(reader, context_of(store).settings.clock())
-            current = array("Q", (seq for seq in self._current(reader) if seq > doomed))
+                self._over = retention_over(reader, self._context.settings.clock())
+            if isinstance(reader, DecryptingReader):
+                _refuse_unknown(reader)
+            current = array("Q", (seq for seq in snapshot.numbers("current") if seq > doomed))
             if self._all:
-                current.extend(seq for seq in self._restricted(reader) if seq > doomed)
+                current.extend(seq for seq in _restricted(snapshot) if seq > doomed)
         self._doomed, self._late = doomed, [seq for seq in current if seq in self._over]
         found = array("Q", (seq for seq in current if seq not in self._over))
         rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
         self.seqs = found if rising else array("Q", sorted(found))
 
-    @contextmanager
-    def _open(self) -> Iterator[Reader]:
-        with self._store.read() as reader:
-            # Only the tenant's key is tried where an address is looked up.
-            if isinstance(reader, DecryptingReader):
-                reader = reader.narrowed(self._tenant, ())
-            yield reader
-
-    def _current(self, reader: Reader) -> Iterator[int]:
-        for place in reader.raw.places(
-            _core.term("user_id", self._tenant), None, False, "current"
-        ):
-            yield int.from_bytes(place[12:], "big")
-        check_keys(reader)
-        if isinstance(reader, DecryptingReader):
-            _refuse_unknown(reader)
-        yield from (seq for seq in self._sealed(reader) if not reader.is_past(seq))
-
-    def _restricted(self, reader: Reader) -> list[int]:
-        """The numbers of the grains that would be current if they were not restricted."""
-        places = reader.raw.places(_core.term("user_id", self._tenant), None, False, "past")
-        past = [int.from_bytes(place[12:], "big") for place in places]
-        past += self._sealed(reader)
-        found: list[int] = []
-        for at in range(0, len(past), _STATES):
-            keys = [SEQUENCE.pack(seq) for seq in past[at : at + _STATES]]
-            rows = reader.some_rows(STATES, keys)
-            found += (SEQUENCE.unpack(key)[0] for key in keys
-                      if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
-        return found
-
-    def _sealed(self, reader: Reader) -> Iterator[int]:
-        if not isinstance(reader, DecryptingReader):
-            return
-        keys = None
-        with suppress(RangeError):  # so long a name has no keys
-            keys = reader.ring.of_user(self._tenant)
-        if keys is not None:
-            yield from seqs_of(reader.inner, keys.number)
+    def _open(self) -> AbstractContextManager[SourceSnapshot]:
+        return open_sources(self._context, self._tenant)
 
     def _times(self, reader: Reader) -> int:
         if reader.row(META, tombstones.KEY_RECORD) is None:
@@ -196,24 +162,20 @@ class UserMemory:
 
     def check(self) -> None:
         """Raise ErasedError if the tenant was erased meanwhile."""
-        with self._store.read() as reader:
+        with self._context.storage.read() as reader:
             if self._times(reader) != self._erasures:
                 raise ErasedError("the tenant was erased meanwhile")
 
     def withheld(self) -> dict[str, int]:
         """How many memories of the tenant are not read, by reason."""
-        with self._open() as reader:
-            idle = [] if self._all else self._restricted(reader)
+        with self._open() as snapshot:
+            idle = [] if self._all else _restricted(snapshot)
             idle = [seq for seq in idle if seq > self._doomed and seq not in self._over]
             counts = {
-                export_filter.OVER: sum(self._is_memory(reader, seq) for seq in self._late),
-                export_filter.RESTRICTED: sum(self._is_memory(reader, seq) for seq in idle),
+                export_filter.OVER: sum(_is_memory(snapshot, seq) for seq in self._late),
+                export_filter.RESTRICTED: sum(_is_memory(snapshot, seq) for seq in idle),
             }
         return {reason: number for reason, number in counts.items() if number}
-
-    def _is_memory(self, reader: Reader, seq: int) -> bool:
-        grain = self._own(reader, seq)
-        return grain is not None and not is_beside(grain) and not is_consent(grain)
 
     def each(
         self,
@@ -228,12 +190,12 @@ class UserMemory:
             done: list[T] = []
             start = at
             self._alive()
-            with self._open() as reader:
-                page = MemoryPage(reader, self._tenant, self._over)
+            with self._open() as snapshot:
+                page = MemoryPage(snapshot, self._over)
                 while at < len(seqs) and at - start < _PAGE and page.weight < _BYTES:
                     seq = seqs[at]
                     at += 1
-                    grain = self._grain(reader, seq)
+                    grain = self._grain(snapshot, seq)
                     if grain is not None:
                         page.weight += len(grain.blob)
                         done.append(work(page, seq, grain))
@@ -244,24 +206,37 @@ class UserMemory:
                 raise StoreError("a grain was removed or restricted while it was exported")
             yield from done
 
-    def _grain(self, reader: Reader, seq: int) -> Grain | None:
+    def _grain(self, snapshot: SourceSnapshot, seq: int) -> Grain | None:
         """A grain; None if it may not be read, or is another tenant's."""
-        row = reader.row(STATES, SEQUENCE.pack(seq))
+        row = snapshot.reader.row(STATES, SEQUENCE.pack(seq))
         if row and row[0] & RESTRICTED and not self._all:
             return None
-        return self._own(reader, seq)
+        return snapshot.grain(seq)
 
-    def _own(self, reader: Reader, seq: int) -> Grain | None:
-        grain = reader.grain(seq)
-        if grain is None or grain.sealed or grain.fields.get("user_id") != self._tenant:
-            return None  # the index has only a hash of long names
-        return grain
+
+def _restricted(snapshot: SourceSnapshot) -> list[int]:
+    """The numbers of the grains that would be current if they were not restricted."""
+    found: list[int] = []
+    past = snapshot.numbers("past")
+    while keys := [SEQUENCE.pack(seq) for seq in islice(past, _STATES)]:
+        rows = snapshot.reader.some_rows(STATES, keys)
+        found += (SEQUENCE.unpack(key)[0] for key in keys
+                  if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
+    return found
+
+
+def _is_memory(snapshot: SourceSnapshot, seq: int) -> bool:
+    grain = snapshot.grain(seq)
+    return grain is not None and not is_beside(grain) and not is_consent(grain)
 
 
 def _refuse_unknown(reader: DecryptingReader) -> None:
     """Refuse a store with grains that were encrypted with keys of another key file."""
     after: bytes | None = None
-    while (row := next(reader.rows(KEYED, after), None)) is not None:
+    while (
+        isinstance(reader, DecryptingReader)
+        and (row := next(reader.rows(KEYED, after), None)) is not None
+    ):
         number = row[0][:NUMBER]
         with suppress(ErasedError):
             reader.ring.by_number(number)

@@ -74,17 +74,18 @@ class SourceSnapshot:
 
     Attributes:
         seq: the last sequence number given; whatever has a higher one came later.
+        reader: the snapshot, in which encrypted grains are looked for under the user's key only.
     """
 
     def __init__(self, reader: Reader, user_id: str, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._user_id = normalize("NFC", user_id)
         self._user = _core.term("user_id", user_id)
-        self._reader = self._plain = reader
+        self.reader = self._plain = reader
         self._keys: UserKeys | None = None
         self.seq = reader.last_seq()
         if isinstance(reader, DecryptingReader):
-            self._reader, self._plain = reader.narrowed(user_id, ()), reader.inner
+            self.reader, self._plain = reader.narrowed(user_id, ()), reader.inner
             with suppress(RangeError):  # so long a user id has no keys
                 self._keys = reader.ring.of_user(user_id)
 
@@ -128,21 +129,23 @@ class SourceSnapshot:
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
 
-    def current(self) -> array[int]:
-        """Return the sequence numbers of all current grains of the user.
+    def numbers(self, which: Which) -> Iterator[int]:
+        """Yield the sequence numbers of the user's grains; names that are too long share some.
 
         Raises:
             KeyMissingError: the store has sealed grains, and was opened without keys.
         """
-        check_keys(self._reader)
-        places = self._plain.places(self._user, None, False, "current")
-        found = array("Q", map(_seq, places))
+        check_keys(self.reader)
+        yield from map(_seq, self._plain.places(self._user, None, False, which))
         if self._keys is not None:
-            sealed = seqs_of(self._plain, self._keys.number)
-            found.extend(seq for seq in sealed if not self._plain.is_past(seq))
-        if (over := self._ended) is not None:
-            found = array("Q", (seq for seq in found if not over(seq)))
-        return found
+            for seq in seqs_of(self._plain, self._keys.number):
+                if which == "all" or self._plain.is_past(seq) == (which == "past"):
+                    yield seq
+
+    def current(self) -> array[int]:
+        """Return the sequence numbers of all current grains of the user."""
+        over = self._ended
+        return array("Q", (s for s in self.numbers("current") if over is None or not over(s)))
 
     def at(self, seqs: Iterable[int]) -> Iterator[SourcedGrain]:
         """Yield the user's grains with these sequence numbers."""
@@ -150,7 +153,7 @@ class SourceSnapshot:
 
     def get(self, address: str) -> SourcedGrain | None:
         """Return one of the user's grains by its stored or its plain address."""
-        (seq,) = self._reader.find([_core.parse_address(address)])
+        (seq,) = self.reader.find([_core.parse_address(address)])
         return None if seq is None else self._own(seq)
 
     def expired(self, addresses: Iterable[str]) -> set[str]:
@@ -158,7 +161,7 @@ class SourceSnapshot:
         if (over := self._ended) is None:
             return set()
         asked = list(addresses)
-        seqs = self._reader.find([bytes.fromhex(address) for address in asked])
+        seqs = self.reader.find([bytes.fromhex(address) for address in asked])
         pairs = zip(asked, seqs, strict=True)
         return {address for address, seq in pairs if seq is not None and over(seq)}
 
@@ -178,8 +181,8 @@ class SourceSnapshot:
 
     def vector(self, address: str, model: str) -> bytes | None:
         """Return the vector of a grain under a model: float32, little-endian."""
-        (seq,) = self._reader.find([_core.parse_address(address)])
-        found = None if seq is None else vectors_at(self._reader, seq).get(model)
+        (seq,) = self.reader.find([_core.parse_address(address)])
+        found = None if seq is None else vectors_at(self.reader, seq).get(model)
         return None if found is None else pack(found)
 
     def part(self, address: str) -> Grain:
@@ -201,13 +204,20 @@ class SourceSnapshot:
 
     def is_withdrawn(self, found: SourcedGrain) -> bool:
         """Return whether a past grain was retracted or restricted; if not, it was superseded."""
-        (seq,) = self._reader.find([_core.parse_address(found.address)])
+        (seq,) = self.reader.find([_core.parse_address(found.address)])
         row = None if seq is None else self._plain.row(STATES, SEQUENCE.pack(seq))
         return row is not None and bool(row[0] & (RETRACTED | RESTRICTED))
 
-    def _own(self, seq: int) -> SourcedGrain | None:
-        grain = self._reader.grain(seq)
+    def grain(self, seq: int) -> Grain | None:
+        """Return one of the user's grains by its sequence number, opened."""
+        grain = self.reader.grain(seq)
         if grain is None or grain.sealed or grain.get("user_id") != self._user_id:
+            return None  # the index has only a hash of long names
+        return grain
+
+    def _own(self, seq: int) -> SourcedGrain | None:
+        grain = self.grain(seq)
+        if grain is None:
             return None
         expired = self._ended is not None and self._ended(seq)
         return SourcedGrain(grain, not (expired or self._plain.is_past(seq)), expired)
