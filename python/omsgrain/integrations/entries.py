@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from itertools import islice
+from itertools import chain, islice
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unicodedata import is_normalized
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _RELATION: Final = "has_value"
 _FORGOTTEN: Final = "forgotten"
+_BY_AGENT: Final = "deleted by an agent"
 _DELETED_AT_ONCE: Final = 1_000  # the limit of GrainStore.delete_many
 _WORDS: Final = 64  # of a question
 _DEPTH: Final = 16  # levels of a value that a grain holds as they are
@@ -255,13 +256,7 @@ class Entries:
         """Delete values with all their versions; return how many names had one."""
         with self._lock:
             found = [grains for name in names if (grains := self._current(name))]
-            versions = {
-                version.address: None
-                for grains in found
-                for grain in grains
-                for version in self.store.history(grain.address)
-            }
-            delete(self.store, versions)
+            delete_versions(self.store, chain.from_iterable(found))
         return len(found)
 
     def history(self, name: str) -> list[Entry]:
@@ -292,11 +287,18 @@ class Entries:
         }
 
 
-def delete(store: GrainStore, addresses: Iterable[str]) -> None:
-    """Delete grains, and see that no import brings them back; up to 1,000 in a transaction."""
+def delete(store: GrainStore, addresses: Iterable[str], *, forget: bool = True) -> None:
+    """Delete grains, up to 1,000 in a transaction; no import brings back what is forgotten."""
+    why: dict[str, str] = {"reason": _BY_AGENT, "erased": _FORGOTTEN} if forget else {}
     left = iter(addresses)
     while some := list(islice(left, _DELETED_AT_ONCE)):
-        store.delete_many(some, reason="deleted by an agent", erased=_FORGOTTEN)
+        store.delete_many(some, **why)
+
+
+def delete_versions(store: GrainStore, grains: Iterable[Grain], *, forget: bool = True) -> None:
+    """Delete grains with all their versions."""
+    versions = {v.address: None for one in list(grains) for v in store.history(one.address)}
+    delete(store, versions, forget=forget)
 
 
 def question(text: str) -> str | None:

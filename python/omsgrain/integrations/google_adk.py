@@ -145,8 +145,7 @@ class GrainMemoryService(_base.BaseMemoryService):
                 for grain in self._store.iter_query(**within)
             }
             gone = [a for a, value in known.items() if values.get(value["id"]) != value]
-            for start in range(0, len(gone), _CANDIDATES):
-                self._store.delete_many(gone[start : start + _CANDIDATES])
+            delete(self._store, gone, forget=False)
         self._add(where, session, values.values())
 
     def _add(self, where: Filters, session: str, values: Iterable[Mapping[str, Any]]) -> None:

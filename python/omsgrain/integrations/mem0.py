@@ -9,7 +9,7 @@ skips a text that the same scope already has; mem0 would have a model extract fa
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, timezone
 from hashlib import md5
 from itertools import islice
@@ -19,7 +19,7 @@ from uuid import uuid4
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, SchemaError, UnsupportedError
-from omsgrain.integrations.entries import CLOCK, delete, pack, unpack
+from omsgrain.integrations.entries import CLOCK, delete_versions, pack, unpack
 from omsgrain.memory.embedder import Embedder
 from omsgrain.memory.threads import in_thread_of
 from omsgrain.search.words import split
@@ -251,7 +251,7 @@ class Mem0Memory:
 
     def delete(self, memory_id: str) -> dict[str, Any]:
         """Delete a memory with all its versions."""
-        self._delete([self._known(memory_id)])
+        delete_versions(self.store, [self._known(memory_id)])
         return {"message": "Memory deleted successfully!"}
 
     def delete_all(
@@ -259,7 +259,7 @@ class Mem0Memory:
     ) -> dict[str, Any]:
         """Delete the memories of a scope with all their versions."""
         scope = _scope({"user_id": user_id, "agent_id": agent_id, "run_id": run_id})
-        self._delete(self._all(scope))
+        delete_versions(self.store, self._all(scope))
         return {"message": "Memories deleted successfully!"}
 
     def history(self, memory_id: str) -> list[dict[str, Any]]:
@@ -289,7 +289,7 @@ class Mem0Memory:
 
     def reset(self) -> None:
         """Delete all memories of all scopes."""
-        self._delete(self.store.iter_query(namespace=_NAMESPACE))
+        delete_versions(self.store, self.store.iter_query(namespace=_NAMESPACE))
 
     def close(self) -> None:
         """Close the store, if the memory opened it."""
@@ -343,14 +343,6 @@ class Mem0Memory:
 
     def _all(self, asked: Mapping[str, Any]) -> Iterator[Grain]:
         return (g for g in self.store.iter_query(**_filters(asked)) if _in_scope(g, asked))
-
-    def _delete(self, grains: Iterable[Grain]) -> None:
-        versions = {
-            version.address: None
-            for grain in list(grains)
-            for version in self.store.history(grain.address)
-        }
-        delete(self.store, versions)
 
     def _ranked(self, query: str, asked: Mapping[str, Any]) -> Iterator[tuple[Grain, float, str]]:
         """Yield the grains that match words, or a vector too, each with its score and a reason."""

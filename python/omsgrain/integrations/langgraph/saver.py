@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from hashlib import sha256
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -37,6 +37,7 @@ from langgraph.checkpoint.base import (
 
 import omsgrain as og
 from omsgrain.errors import IntegrityError, SchemaError
+from omsgrain.integrations.entries import delete
 from omsgrain.integrations.langgraph.labels import read, spell
 from omsgrain.memory.threads import in_thread
 from omsgrain.store.context import context_of
@@ -52,7 +53,6 @@ VALUES: Final = "langgraph:values"
 WRITES: Final = "langgraph:writes"
 _BYTES: Final = "x_value"
 _PART: Final = 512 << 10  # bytes of a value in one grain
-_TOGETHER: Final = 1_000  # grains that one transaction deletes
 _LATEST: Final = 16  # checkpoints of one moment among which the latest is
 _EMPTY: Final = "empty"  # the kind of a channel without a value
 _GREGORIAN: Final = 0x01B21DD213814000  # 100 ns from 1582 to 1970, in a UUID
@@ -313,11 +313,12 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete everything of a thread."""
-        self._delete(
+        gone = [
             grain.address
             for namespace in (CHECKPOINTS, WRITES, VALUES)
             for grain in self._of_thread(namespace, thread_id)
-        )
+        ]
+        delete(self.store, gone, forget=False)
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints of some runs, their writes, and values that nothing needs."""
@@ -395,7 +396,7 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
             names = [*map(read, json.loads(grain["subject"])), _id(grain)]
             gone += [one.address for one in self._writes(*names)]
             gone.append(grain.address)
-        self._delete(gone)
+        delete(self.store, gone, forget=False)
         for thread in {read(grain["session_id"]) for grain in checkpoints}:
             named = {
                 part
@@ -404,13 +405,9 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
                 for value in _values(grain)
                 for part in value[1:]
             }
-            values = self._of_thread(VALUES, thread)
-            self._delete(one.address for one in values if one["subject"] not in named)
-
-    def _delete(self, addresses: Iterable[str]) -> None:
-        gone = list_of(addresses)
-        for start in range(0, len(gone), _TOGETHER):
-            self.store.delete_many(gone[start : start + _TOGETHER])
+            values = [*self._of_thread(VALUES, thread)]
+            unused = (one.address for one in values if one["subject"] not in named)
+            delete(self.store, unused, forget=False)
 
     # --- with an event loop ---------------------------------------------------------------------
 
@@ -434,9 +431,6 @@ class LangGraphSaver(BaseCheckpointSaver[str]):
         found = self.list(config, filter=filter, before=before, limit=limit)
         while (one := await asyncio.to_thread(next, found, None)) is not None:
             yield one
-
-
-list_of = list  # the class has a method of this name
 
 
 class _Batch:

@@ -17,6 +17,7 @@ Items come newest first, by their last update.
 from __future__ import annotations
 
 import asyncio
+import operator
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
@@ -44,7 +45,7 @@ from langgraph.store.base import (
 
 import omsgrain as og
 from omsgrain.errors import SchemaError
-from omsgrain.integrations.entries import pack, unpack
+from omsgrain.integrations.entries import delete_versions, pack, unpack
 from omsgrain.integrations.langgraph.labels import joined, read, spell, split
 from omsgrain.store.context import context_of
 
@@ -53,7 +54,14 @@ if TYPE_CHECKING:
 
 ROOT: Final = "langgraph:items:"
 _HAS: Final = "has_value"
-_TOGETHER: Final = 1_000  # grains that one transaction deletes
+_OPERATORS: Final = {
+    "$eq": operator.eq,
+    "$ne": operator.ne,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
 
 
 class LangGraphStore(BaseStore):
@@ -164,7 +172,7 @@ class LangGraphStore(BaseStore):
         if grain is None:
             return None
         self._refresh([grain], op.refresh_ttl)
-        return _item(grain)
+        return Item(**_parts(grain))
 
     def _put(self, op: PutOp, value: Mapping[str, Any]) -> None:
         named = self._named(op.namespace, op.key)
@@ -191,12 +199,8 @@ class LangGraphStore(BaseStore):
 
     def _delete(self, op: PutOp) -> None:
         """Delete all versions, so that nothing of the item stays."""
-        grain = self._current(op.namespace, op.key)
-        if grain is None:
-            return
-        gone = [one.address for one in self.store.history(grain.address)]
-        for start in range(0, len(gone), _TOGETHER):
-            self.store.delete_many(gone[start : start + _TOGETHER])
+        if (grain := self._current(op.namespace, op.key)) is not None:
+            delete_versions(self.store, [grain], forget=False)
 
     def _now(self) -> int:
         """The time in ms, later than that of every earlier put, which keeps their order."""
@@ -221,17 +225,16 @@ class LangGraphStore(BaseStore):
             "relation": _HAS,
             "user_id": self.user,
         }
-        found = self._ranked(op, filters) if op.query else self._newest(filters)
+        found: Iterable[tuple[og.Grain, float | None]]
+        found = ((grain, None) for grain in self.store.iter_query(**filters))
+        if op.query:
+            found = self._ranked(op, filters)
         matching = (
             (grain, score) for grain, score in found if matches(_value(grain), op.filter or {})
         )
         chosen = list(islice(matching, op.offset, op.offset + op.limit))
         self._refresh([grain for grain, _ in chosen], op.refresh_ttl)
-        return [_search_item(grain, score) for grain, score in chosen]
-
-    def _newest(self, filters: Filters) -> Iterator[tuple[og.Grain, float | None]]:
-        for grain in self.store.iter_query(**filters):
-            yield grain, None
+        return [SearchItem(**_parts(grain), score=score) for grain, score in chosen]
 
     def _ranked(self, op: SearchOp, filters: Filters) -> Iterator[tuple[og.Grain, float | None]]:
         """Rank by vectors, then items without one; without an index by words."""
@@ -295,19 +298,15 @@ def _compare(found: Any, wanted: Any) -> bool:
 
 
 def _operate(found: Any, name: str, than: Any) -> bool:
-    if name == "$eq":
-        return bool(found == than)
-    if name == "$ne":
-        return bool(found != than)
-    if name not in ("$gt", "$gte", "$lt", "$lte"):
-        raise SchemaError("unknown operator", expected="$eq, $ne, $gt, $gte, $lt, $lte")
+    test = _OPERATORS.get(name)
+    if test is None:
+        raise SchemaError("unknown operator", expected=", ".join(_OPERATORS))
+    if name in ("$eq", "$ne"):
+        return bool(test(found, than))
     try:
-        left, right = float(found), float(than)
+        return bool(test(float(found), float(than)))
     except (TypeError, ValueError):
         return False  # what is no number has no order
-    if name in ("$gt", "$lt"):
-        return left > right if name == "$gt" else left < right
-    return left >= right if name == "$gte" else left <= right
 
 
 def _until_star(path: Sequence[str]) -> tuple[str, ...]:
@@ -328,14 +327,6 @@ def _fits(condition: MatchCondition, namespace: tuple[str, ...]) -> bool:
 
 def _value(grain: og.Grain) -> dict[str, Any]:
     return cast("dict[str, Any]", unpack(grain["object"]))
-
-
-def _item(grain: og.Grain) -> Item:
-    return Item(**_parts(grain))
-
-
-def _search_item(grain: og.Grain, score: float | None) -> SearchItem:
-    return SearchItem(**_parts(grain), score=score)
 
 
 def _parts(grain: og.Grain) -> dict[str, Any]:
