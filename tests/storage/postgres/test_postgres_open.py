@@ -17,7 +17,6 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Sidecar
 from omsgrain.storage.location import location_of
-from omsgrain.storage.postgres import schema
 from omsgrain.storage.postgres.connection import Pause
 from omsgrain.store.context import context_of
 from support import store_kinds
@@ -144,22 +143,6 @@ def test_a_database_that_has_not_all_letters(postgres: Postgres) -> None:
         og.open(url)
     assert caught.value.found == "LATIN1"
     assert postgres.run("SELECT 1 FROM pg_namespace WHERE nspname = 'omsgrain'", url) == []
-
-
-def test_data_in_a_database_of_another_encoding_can_be_moved(
-    postgres: Postgres, shell: Shell, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    url, other = encoded(postgres, "LATIN9"), postgres.database()
-    with monkeypatch.context() as older:
-        older.setattr(schema, "_ENCODINGS", {"LATIN9"})
-        with og.open(url) as store:
-            store.put(belief(1, object="łódź und größe", user_id="ann-17"))
-    assert shell("backup", url, "old.omsg") == 0, shell.err
-    assert shell("export", "old.omsg", "old.mg") == 0, shell.err
-    assert shell("import", other, "old.mg") == 0, shell.err
-    with og.open(other) as store:
-        assert len(store.search("łódź größe").results) == 1
-        assert store.privacy.erase(["ann-17"], reason_code="asked").complete
 
 
 def encoded(postgres: Postgres, encoding: str) -> str:

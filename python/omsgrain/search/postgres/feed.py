@@ -198,10 +198,7 @@ class Sessions:
         self._let_go = weakref.finalize(self, self._database.close)
         self.store_id = store_id  # the number of the store
         self.place = database.place  # the address of the database, for errors
-        # whether the engine keeps deleted rows until a vacuum, and samples every column
-        self.parts = database.engine.parts
-        # whether it separates tenants by row-level security
-        self.policies = database.engine.policies
+        self.engine = database.engine  # the kind of the server
 
     def read(self, work: Callable[[Connection], T]) -> T:
         return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
@@ -246,7 +243,7 @@ class Sessions:
             StoreError: the role does not own it, or an older transaction needs deleted rows.
         """
         self._database.check_open()
-        if self.parts:
+        if self.engine.parts:  # it keeps deleted rows until a vacuum
             compact(self._database, [table])
 
     def close(self) -> None:

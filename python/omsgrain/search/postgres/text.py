@@ -361,8 +361,7 @@ class PostgresTextIndex(TextIndex):
 
     def _from(self) -> RowSource:
         if self._source is None:
-            secured = self._sessions.policies and self._sessions.read(_is_secured)
-            self._source = RowSource(self._store_id, secured)
+            self._source = RowSource(self._store_id, self._sessions.read(_is_secured))
         return self._source
 
     def _elsewhere(self) -> SqliteTextIndex:

@@ -26,7 +26,7 @@ from omsgrain.search.ann import Covered, Stamp, events
 from omsgrain.search.postgres.feed import Sessions
 from omsgrain.search.vectors import Model, models, unpacked
 from omsgrain.storage.base import Reader, Storage
-from omsgrain.storage.postgres.schema import SCHEMA, stored_table, unsampled
+from omsgrain.storage.postgres.schema import SCHEMA, stored_table
 from omsgrain.storage.tables import EVENTS, SEQUENCE, VECTORS
 
 if TYPE_CHECKING:
@@ -148,9 +148,8 @@ class PostgresGraphs:
 
     def _made(self) -> bool:
         """Create the tables; returns False if the role may not."""
-        columns = f"model bigint NOT NULL, seq bigint NOT NULL, v {self._schema}.vector NOT NULL"
-        come = "event bigint NOT NULL, record bytea NOT NULL"
-        policies = self._sessions.policies
+        columns = f"model bigint, seq bigint, v {self._schema}.vector"
+        come = "event bigint, record bytea"
 
         def work(connection: Connection) -> None:
             # If many processes come at once, one creates the tables.
@@ -158,11 +157,8 @@ class PostgresGraphs:
             row = connection.execute(_HAS, (_NEAR,)).fetchone()
             if row is not None and not row[1]:
                 for name, rest, key in ((_NEAR, columns, "model, seq"), (_COME, come, "")):
-                    for text in stored_table(name, rest, key, 0, policies):
+                    for text in stored_table(self._sessions.engine, name, rest, key):
                         connection.execute(text)
-                if self._sessions.parts:
-                    connection.execute(unsampled(_NEAR, "v"))
-                    connection.execute(unsampled(_COME, "record"))
 
         row = self._sessions.read(lambda one: one.execute(_OWNED).fetchone())
         if row is None or not row[0]:

@@ -146,7 +146,6 @@ class Dialect(NamedTuple):
     name: str  # its name
     parts: bool = True  # partition growing tables, because it does not distribute them itself
     tuned: bool = True  # it has PostgreSQL's planner settings
-    policies: bool = True  # it has row-level security
 
     @classmethod
     def of(cls, version: str) -> Dialect:

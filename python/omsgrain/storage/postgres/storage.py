@@ -216,8 +216,7 @@ class PostgresStorage:
         self._written: Callable[[], None] | None = None
         self.sidecar = Sidecar(database=self._database, store_id=self.store_id)
         self._counts = TermCounts()
-        watched = self._database.engine.policies and self._database.asked(SECURED_TERMS)
-        self._copies = not watched
+        self._copies = not self._database.asked(SECURED_TERMS)
         self._queue = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
