@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, Manual, When, refuse_given, store_argument
+from omsgrain.cli.command import EXISTING, When, command, flag, refuse_given, store_argument
 from omsgrain.cli.open import keys_option, open_store, resolver_in_use
 from omsgrain.errors import IntegrityError
 from omsgrain.json_values import time_text
@@ -31,10 +31,9 @@ Keep a checkpoint elsewhere, and verify against it later:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Show or verify the audit trail.",
-    examples=EXAMPLES,
+@command(
+    "Show or verify the audit trail.",
+    EXAMPLES,
     exits={33: "--verify found an entry that was edited, swapped or dropped, or a missing end."},
 )
 @store_argument()
@@ -59,14 +58,14 @@ Keep a checkpoint elsewhere, and verify against it later:
 )
 @click.option("--address", metavar="ADDRESS", help="Only entries about this grain.")
 @click.option("--operation", metavar="NAME", help="Only entries of this operation, such as put.")
-@click.option("--verify", is_flag=True, help="Verify every entry instead of showing them.")
+@flag("--verify", help="Verify every entry instead of showing them.")
 @click.option(
     "--against",
     type=EXISTING,
     help="With --verify: a checkpoint that was kept elsewhere. It shows whether the end is "
     "missing.",
 )
-@click.option("--checkpoint", is_flag=True, help="Print a checkpoint: where the trail ends now.")
+@flag("--checkpoint", help="Print a checkpoint: where the trail ends now.")
 @click.option("--key", type=EXISTING, help="With --checkpoint: sign it with this key.")
 @click.option("--signer", metavar="DID", help="With --against: the DID that must have signed it.")
 @keys_option

@@ -11,11 +11,12 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     BackupParam,
-    Manual,
     NewPath,
     SpanParam,
     StoreParam,
     argument,
+    command,
+    flag,
     store_argument,
 )
 from omsgrain.cli.open import actor_option, keys_in_use, keys_option, open_store
@@ -53,7 +54,7 @@ Of incremental backups, the newest; and the newest one that was made before a ti
 _WAITING = "no parts were deleted: a backup is running, or was killed less than 24 hours ago"
 
 
-@click.command(cls=Manual, short_help="Copy a store while it is in use.", examples=BACKUP)
+@command("Copy a store while it is in use.", BACKUP)
 @store_argument()
 @argument(
     "directory",
@@ -97,14 +98,13 @@ def backup(store: Where, directory: Path | None, to: Where | None, as_json: bool
     output.done(as_json, f"{size} bytes: {directory}", path=str(directory), bytes=size)
 
 
-@click.command(
-    cls=Manual,
-    short_help="List or prune incremental backups.",
-    examples=BACKUPS,
+@command(
+    "List or prune incremental backups.",
+    BACKUPS,
     exits={StoreError.exit_code: "--prune: no parts were deleted, since a backup is running."},
 )
 @argument("place", type=BackupParam(exists=True), help="The directory or URL of `backup --to`.")
-@click.option("--prune", is_flag=True, help="Remove old backups, and parts that none needs.")
+@flag("--prune", help="Remove old backups, and parts that none needs.")
 @click.option(
     "--keep-last",
     type=click.IntRange(1),
@@ -165,7 +165,7 @@ def _prune(
     return StoreError.exit_code if report.waiting else 0
 
 
-@click.command(cls=Manual, short_help="Create a store from a backup.", examples=RESTORE)
+@command("Create a store from a backup.", RESTORE)
 @argument(
     "backup",
     type=BackupParam(exists=True),

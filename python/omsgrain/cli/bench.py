@@ -23,7 +23,7 @@ import click
 
 import omsgrain as og
 from omsgrain.cli import output
-from omsgrain.cli.command import DIRECTORY, Manual, Seconds, argument
+from omsgrain.cli.command import DIRECTORY, Seconds, argument, command
 from omsgrain.cli.console import progress
 from omsgrain.counts import counted
 from omsgrain.errors import StoreError
@@ -56,11 +56,7 @@ Measure two batch sizes longer:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Measure the speed on this machine and disk.",
-    examples=EXAMPLES,
-)
+@command("Measure the speed on this machine and disk.", EXAMPLES)
 @argument(
     "directory",
     default=".",

@@ -16,9 +16,10 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     EXISTING,
-    Manual,
     NewPath,
     Seconds,
+    command,
+    flag,
     log_format_option,
     options,
     packages,
@@ -93,8 +94,7 @@ _options = options(*reversed((
     click.option("--password-file", type=EXISTING,
                  help="The password, or a NATS token: the first line of this file; by "
                      f"default {PASSWORD}."),
-    click.option("--plain-password", is_flag=True,
-                 help="Send the password over the network without TLS."),
+    flag("--plain-password", help="Send the password over the network without TLS."),
     click.option("--creds", type=EXISTING, help="A credentials file of NATS."),
     click.option("--ca", type=EXISTING, help="Certificate authorities for TLS, PEM."),
     click.option("--cert", type=EXISTING, help="The bridge's certificate, PEM."),
@@ -108,8 +108,7 @@ _options = options(*reversed((
                  metavar="N",
                  help="The most unacknowledged messages that the broker delivers."),
     size_option("--message-limit", "16MB", "The largest message; larger ones are refused."),
-    click.option("--require-signatures", is_flag=True,
-                 help="Accept only grains with a valid signature."),
+    flag("--require-signatures", help="Accept only grains with a valid signature."),
     policy_option,
     history_options,
     click.option("--stats", type=Seconds(0.1, 86_400), default=60.0,
@@ -121,10 +120,9 @@ _options = options(*reversed((
 )))  # fmt: skip
 
 
-@click.command(
-    cls=Manual,
-    short_help="Store grains from a broker.",
-    examples=EXAMPLES,
+@command(
+    "Store grains from a broker.",
+    EXAMPLES,
     exits={60: "The broker refuses the connection, or a stream does not exist."},
 )
 @store_argument(exists=False, file_okay=False)

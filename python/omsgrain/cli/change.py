@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import ADDRESS, Manual, argument, options, store_argument
+from omsgrain.cli.command import ADDRESS, argument, command, options, store_argument
 from omsgrain.cli.filters import STATUSES
 from omsgrain.cli.open import actor_option, keys_option, open_store, plain_option, writable
 from omsgrain.errors import FormatError
@@ -55,12 +55,7 @@ _address = argument("address", help=ADDRESS)
 _reason = click.option("--reason", metavar="TEXT", help="The reason; some policies require it.")
 
 
-@click.command(
-    cls=Manual,
-    short_help="Replace a grain by a newer one.",
-    examples=SUPERSEDE,
-    exits=DENIED,
-)
+@command("Replace a grain by a newer one.", SUPERSEDE, exits=DENIED)
 @_store
 @argument("old", help="The address of the grain to replace: 64 hex digits.")
 @argument("file", type=click.File("rb"), help='The new grain, its fields as JSON; "-" is stdin.')
@@ -88,12 +83,7 @@ def supersede(
     output.done(as_json, address, content_address=address, supersedes=old)
 
 
-@click.command(
-    cls=Manual,
-    short_help="Set the verification status of a grain.",
-    examples=MARK,
-    exits=DENIED,
-)
+@command("Set the verification status of a grain.", MARK, exits=DENIED)
 @_store
 @_address
 @argument("status", type=click.Choice(STATUSES), help=f"One of {', '.join(STATUSES)}.")
@@ -114,7 +104,7 @@ def mark(
     output.done(as_json, status, content_address=address, verification_status=status)
 
 
-@click.command(cls=Manual, short_help="Delete a grain.", examples=DELETE, exits=DENIED)
+@command("Delete a grain.", DELETE, exits=DENIED)
 @_store
 @_address
 @_reason
@@ -160,7 +150,7 @@ _held = options(
 )  # fmt: skip
 
 
-@click.command(cls=Manual, short_help="Protect a grain from any change.", examples=HOLD)
+@command("Protect a grain from any change.", HOLD)
 @_held
 def hold(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -171,7 +161,7 @@ def hold(
     output.done(as_json, "held", content_address=address, held=True)
 
 
-@click.command(cls=Manual, short_help="End a hold.", examples=RELEASE)
+@command("End a hold.", RELEASE)
 @_held
 def release(
     store: Where, address: str, authority: str, reason_code: str, actor: str | None, as_json: bool
@@ -182,7 +172,7 @@ def release(
     output.done(as_json, "released", content_address=address, released=authority)
 
 
-@click.command(cls=Manual, short_help="Show the state of a grain.", examples=STATE)
+@command("Show the state of a grain.", STATE)
 @_store
 @_address
 @keys_option
@@ -202,7 +192,7 @@ def state(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{name:20} {output.dumps(value) if value != [] else '-'}"))
 
 
-@click.command(cls=Manual, short_help="List the changes that wait for a review.", examples=REVIEWS)
+@command("List the changes that wait for a review.", REVIEWS)
 @_store
 @click.option("--done", "number", type=int, metavar="N", help="Mark review N as done.")
 @actor_option

@@ -56,6 +56,11 @@ class DocumentedArgument(click.Argument):
         self.unless = unless  # the option that takes its place
 
 
+def flag(*names: str, help: str) -> Callable[[F], F]:
+    """An option that is given or not."""
+    return click.option(*names, is_flag=True, help=help)
+
+
 def argument(name: str, *, help: str, **attributes: Any) -> Callable[[F], F]:
     return click.argument(name, cls=DocumentedArgument, help=help, **attributes)
 
@@ -129,6 +134,18 @@ class Manual(click.Command):
             for line in self.examples:
                 formatter.write(f"  {line}\n" if line else "\n")
         self.format_epilog(ctx, formatter)
+
+
+def command(
+    short_help: str,
+    examples: str,
+    *,
+    exits: Mapping[int, str] | None = None,
+    name: str | None = None,
+) -> Callable[[Callable[..., Any]], Manual]:
+    """Make a function a command; ``short_help`` is its line in the list of commands."""
+    more: dict[str, Any] = {"short_help": short_help, "examples": examples, "exits": exits}
+    return click.command(name, cls=Manual, **more)
 
 
 def _is_needed(one: click.Argument, found: Mapping[str, Any]) -> bool:
@@ -239,27 +256,26 @@ def options(*several: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorated
 
 
-def create_option(command: F) -> F:
-    """``--create``, of a command that can create STORE: see ``store_argument``."""
-    return click.option("--create", is_flag=True, help="Create STORE if it does not exist.")(
-        command
-    )
+create_option = flag("--create", help="Create STORE if it does not exist.")
+"""Of a command that can create STORE: see ``store_argument``."""
 
 
-def trust_option(command: F) -> F:
-    """``--trust``, of all commands that check signatures."""
-    text = "A trusted key: a file with a public key, or a DID. Repeatable."
-    return click.option("--trust", multiple=True, metavar="KEY", help=text)(command)
+trust_option = click.option(
+    "--trust",
+    multiple=True,
+    metavar="KEY",
+    help="A trusted key: a file with a public key, or a DID. Repeatable.",
+)
+"""Of all commands that check signatures."""
 
 
-def log_format_option(command: F) -> F:
-    """``--log-format``, of commands that run until a signal."""
-    return click.option(
-        "--log-format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="The format of the log, on stderr.",
-    )(command)
+log_format_option = click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="The format of the log, on stderr.",
+)
+"""Of commands that run until a signal."""
 
 
 def size_option(name: str, default: str, text: str) -> Callable[[F], F]:
@@ -280,10 +296,12 @@ def packages(extra: str, *modules: str) -> Iterator[None]:
         ) from None
 
 
-def passphrase_option(command: F) -> F:
-    """``--passphrase-file``, of commands that read encrypted documents."""
-    text = "Decrypt a document of MIF 1.0 with the first line of this file."
-    return click.option("--passphrase-file", type=EXISTING, help=text)(command)
+passphrase_option = click.option(
+    "--passphrase-file",
+    type=EXISTING,
+    help="Decrypt a document of MIF 1.0 with the first line of this file.",
+)
+"""Of commands that read encrypted documents."""
 
 
 mode_option = click.option(
@@ -340,6 +358,12 @@ class NewPath(click.Path):
         if value == "":  # which Python takes for the directory
             self.fail("expected a name", param, ctx)
         return super().convert(value, param, ctx)
+
+
+def target_option(text: str, *, stdout: bool = True, required: bool = False) -> Callable[[F], F]:
+    """The new file that a command writes."""
+    kind = NewPath(stdout=stdout)
+    return click.option("-o", "--output", "target", type=kind, required=required, help=text)
 
 
 def refuse_dash(value: str) -> None:

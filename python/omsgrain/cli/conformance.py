@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import DIRECTORY, EXISTING, Manual, NewPath, Seconds, argument, is_given
+from omsgrain.cli.command import (
+    DIRECTORY,
+    EXISTING,
+    NewPath,
+    Seconds,
+    argument,
+    command,
+    flag,
+    is_given,
+)
 from omsgrain.cli.console import Console, TextTable, progress
 from omsgrain.formats.source import NAMES
 
@@ -40,10 +49,9 @@ The vectors of a clone:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Check every rule of the formats, on this build or a server.",
-    examples=EXAMPLES,
+@command(
+    "Check every rule of the formats, on this build or a server.",
+    EXAMPLES,
     exits={0: "All pass.", FAILED: "A rule, a vector or a case fails."},
 )
 @click.option(
@@ -90,12 +98,8 @@ The vectors of a clone:
 @click.option("--export-only-token", metavar="TOKEN", help="A token with the scope export only.")
 @click.option("--import-only-token", metavar="TOKEN", help="A token with the scope import only.")
 @click.option("--admin-token", metavar="TOKEN", help="A token with the scope admin; see --erase.")
-@click.option(
-    "--erase",
-    is_flag=True,
-    help="At the end ERASE the tenant's memory, and check that it is empty.",
-)
-@click.option("--draft-only", is_flag=True, help="Only what the draft itself requires.")
+@flag("--erase", help="At the end ERASE the tenant's memory, and check that it is empty.")
+@flag("--draft-only", help="Only what the draft itself requires.")
 @click.option(
     "--timeout",
     type=Seconds(0.1, 3_600),
@@ -227,12 +231,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     return FAILED if counts["failed"] or not counts["passed"] else 0
 
 
-@click.command(
-    cls=Manual,
-    short_help="Run test vectors.",
-    examples=VECTORS,
-    exits={0: "All agree.", FAILED: "One does not agree."},
-)
+@command("Run test vectors.", VECTORS, exits={0: "All agree.", FAILED: "One does not agree."})
 @argument(
     "directory",
     default="test_vectors",

@@ -10,9 +10,10 @@ import click
 
 from omsgrain.cli import output
 from omsgrain.cli.command import (
-    Manual,
     NewPath,
     argument,
+    command,
+    flag,
     mode_option,
     passphrase_option,
     shape_option,
@@ -33,7 +34,7 @@ A directory of Markdown notes, as one file:
 """
 
 
-@click.command(cls=Manual, short_help="Convert a file to another format.", examples=EXAMPLES)
+@command("Convert a file to another format.", EXAMPLES)
 @argument(
     "source",
     type=click.Path(exists=True, path_type=Path),
@@ -47,7 +48,7 @@ A directory of Markdown notes, as one file:
               type=click.Choice(["document", "array", "lines", "corpus", "markdown", "directory"]),
               help="The layout of MIF in JSON-LD; by default from TARGET's name.")  # fmt: skip
 @shape_option
-@click.option("--local", is_flag=True, help="Include memories of the namespace _local.")
+@flag("--local", help="Include memories of the namespace _local.")
 @mode_option
 @click.option("--user", "--tenant", "user_id", metavar="ID",
               help="The owner of the document, if SOURCE names none.")  # fmt: skip
@@ -55,10 +56,10 @@ A directory of Markdown notes, as one file:
               help="The namespace of records that were never AIMEM.")  # fmt: skip
 @click.option("--embeddings/--no-embeddings", default=None,
               help="Whether to keep embeddings; by default not in bundles.")  # fmt: skip
-@click.option("--strict", is_flag=True, help="Write no member that the format does not define.")
+@flag("--strict", help="Write no member that the format does not define.")
 @passphrase_option
-@click.option("--encrypt", is_flag=True, help="Encrypt TARGET (MIF 1.0) with the passphrase.")
-@click.option("--replace", is_flag=True, help="Replace TARGET if it exists.")
+@flag("--encrypt", help="Encrypt TARGET (MIF 1.0) with the passphrase.")
+@flag("--replace", help="Replace TARGET if it exists.")
 @trust_options
 @output.json_option
 def convert(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, NewPath, argument, trust_option
+from omsgrain.cli.command import argument, command, flag, target_option, trust_option
 from omsgrain.grain import plain
 from omsgrain.header import ENVELOPE_BYTE
 
@@ -25,10 +25,9 @@ Show what a view hides, and prove that nothing in it is forged:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Make a view of a grain without some fields.",
-    examples=EXAMPLES,
+@command(
+    "Make a view of a grain without some fields.",
+    EXAMPLES,
     exits={33: "With --check: the view does not match the original."},
 )
 @argument("file", type=click.File("rb"), help='A blob, an envelope or a view; "-" is stdin.')
@@ -38,14 +37,8 @@ Show what a view hides, and prove that nothing in it is forged:
     multiple=True,
     help="Fields to leave out, by their full names. Repeatable.",
 )
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=NewPath(stdout=True),
-    help="Write the view to this new file instead of stdout.",
-)
-@click.option("--check", is_flag=True, help="Check FILE, which is a view, instead.")
+@target_option("Write the view to this new file instead of stdout.")
+@flag("--check", help="Check FILE, which is a view, instead.")
 @click.option(
     "--original",
     type=click.File("rb"),

@@ -16,9 +16,10 @@ from omsgrain.cli.command import (
     DOCUMENTS,
     EXISTING,
     TABLES,
-    Manual,
     NewPath,
     argument,
+    command,
+    flag,
     options,
     refuse_given,
     shape_option,
@@ -75,24 +76,22 @@ _TABLE = ("columns", "unsealed")
 
 
 _bundle_options = options(
-    click.option("--strict", is_flag=True,
-                 help="Write no member that the format does not define."),
+    flag("--strict", help="Write no member that the format does not define."),
     click.option("--key-url", metavar="URL",
                  help="The URL where the key is published; with --sign."),
     click.option("--sign", "key", type=click.Path(dir_okay=False, path_type=Path),
                  help="Sign with the private key in this file; writes FILE.sig too."),
     click.option("--model", "embedding_model", metavar="NAME",
                  help="The embedding model, if there are several."),
-    click.option("--embeddings", "include_embeddings", is_flag=True,
-                 help="Include embeddings, from which content can be guessed."),
+    flag("--embeddings", "include_embeddings",
+         help="Include embeddings, from which content can be guessed."),
     click.option("--producer", metavar="NAME", default="omsgrain",
                  help="The namespace of records that were never AIMEM."),
     click.option("--since", metavar="TIME",
                  help="Only records since this time: 2026-01-15T10:00:00Z, or an age such as 7d."),
     click.option("--scope", type=click.Choice(["FULL", "DNA_ONLY", "SINCE"]),
                  help="Which chunks: all, DNA-class ones only, or those --since a time."),
-    click.option("--stream", "lines", is_flag=True,
-                 help="Write lines, for memories of any size, as for FILE.ndjson."),
+    flag("--stream", "lines", help="Write lines, for memories of any size, as for FILE.ndjson."),
     click.option("--tenant-id", metavar="ID",
                  help="The tenant id in the bundle: a UUID or a URI, if ID is neither."),
     click.option("--tenant", metavar="ID", help="The tenant: the user_id of the grains."),
@@ -103,11 +102,10 @@ _document_options = options(
     click.option("--passphrase-file", type=EXISTING,
                  help="Encrypt the document (MIF 1.0) with the first line of this file."),
     shape_option,
-    click.option("--local", is_flag=True, help="Include memories of the namespace _local."),
+    flag("--local", help="Include memories of the namespace _local."),
     click.option("--document", metavar="ID",
                  help="Write this document as it was imported."),
-    click.option("--redact", "redact_pii", is_flag=True,
-                 help="Remove secrets and personal data."),
+    flag("--redact", "redact_pii", help="Remove secrets and personal data."),
     click.option("--scan/--no-scan", default=True,
                  help="Warn of secrets and personal data in the document."),
     click.option("--graph/--no-graph", "include_graph", default=True,
@@ -116,31 +114,23 @@ _document_options = options(
                  help="The layout of MIF 1.0; by default from the name of FILE."),
 )  # fmt: skip
 _table_options = options(
-    click.option("--unsealed", is_flag=True,
-                 help="Decrypt the fields of encrypted grains, where the keys open them."),
+    flag("--unsealed", help="Decrypt the fields of encrypted grains, where the keys open them."),
     click.option("--columns", metavar="NAME,NAME",
                  help="Only these columns; without address and blob the file cannot be "
                  "imported."),
-    click.option("--parquet", is_flag=True,
-                 help="Write a Parquet table, as for FILE.parquet."),
+    flag("--parquet", help="Write a Parquet table, as for FILE.parquet."),
 )  # fmt: skip
 
 
 _recording_options = options(
-    click.option("--ros2", is_flag=True,
-                 help="MCAP: write the messages as texts that tools of ROS 2 read."),
+    flag("--ros2", help="MCAP: write the messages as texts that tools of ROS 2 read."),
     click.option("--merge", metavar="BAG",
                  type=click.Path(exists=True, path_type=Path),
                  help="MCAP: write all that this recording has into FILE too."),
 )  # fmt: skip
 
 
-@click.command(
-    "export",
-    cls=Manual,
-    short_help="Write grains to a .mg file, or memory to a document.",
-    examples=EXAMPLES,
-)
+@command("Write grains to a .mg file, or memory to a document.", EXAMPLES, name="export")
 @store_argument()
 @argument("file", type=NewPath(dir_okay=True), help="The new file; its name gives the format.")
 @filter_options
@@ -154,13 +144,12 @@ _recording_options = options(
     default="none",
     help="How to compress the grains; the addresses stay the same.",
 )
-@click.option(
+@flag(
     "--seekable",
-    is_flag=True,
     help="With --codec: compress in many frames, so that one grain can be read alone.",
 )
-@click.option("--sort", is_flag=True, help="Order the grains by created_at, to the second.")
-@click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
+@flag("--sort", help="Order the grains by created_at, to the second.")
+@flag("--replace", help="Replace FILE if it exists.")
 @click.option(
     "--purpose",
     type=click.Choice(["move", "access", "transfer", "sale"]),

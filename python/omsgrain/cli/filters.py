@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
-from omsgrain.cli.command import Asked, options
+from omsgrain.cli.command import Asked, flag, options
 from omsgrain.json_values import parsed
 from omsgrain.storage.records import Verification
 
@@ -86,15 +86,13 @@ filter_options = options(*reversed((
     click.option("--where", metavar="JSON", callback=_json,
                  help='What fields, and values inside object and context, must be: '
                      '\'{"object.celsius": {"gt": 2.5}}\'.'),
-    click.option("--bookkeeping", is_flag=True,
-                 help="Include the grains that keep the rest of documents beside their records."),
-    click.option("--no-sealed", is_flag=True,
-                 help="Leave out encrypted grains; then any filter can be used."),
-    click.option("--current", "only_current", is_flag=True,
-                 help="Only grains that are not superseded, retracted or restricted."),
-    click.option("--past", "only_past", is_flag=True,
-                 help="Only superseded, retracted or restricted grains."),
-    click.option("--all", "all_grains", is_flag=True, help="Current and past grains."),
+    flag("--bookkeeping",
+         help="Include the grains that keep the rest of documents beside their records."),
+    flag("--no-sealed", help="Leave out encrypted grains; then any filter can be used."),
+    flag("--current", "only_current",
+         help="Only grains that are not superseded, retracted or restricted."),
+    flag("--past", "only_past", help="Only superseded, retracted or restricted grains."),
+    flag("--all", "all_grains", help="Current and past grains."),
 )))  # fmt: skip
 """All filters; the command passes their values to ``taken``."""
 

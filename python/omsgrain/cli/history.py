@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import ADDRESS, Manual, argument, store_argument
+from omsgrain.cli.command import ADDRESS, argument, command, flag, store_argument
 from omsgrain.cli.open import keys_option, open_store
 from omsgrain.grain import plain
 from omsgrain.json_values import time_text
@@ -32,7 +32,7 @@ Find what was stored more than once:
 _address = argument("address", help=ADDRESS)
 
 
-@click.command(cls=Manual, short_help="Show all versions of a grain.", examples=HISTORY)
+@command("Show all versions of a grain.", HISTORY)
 @store_argument()
 @_address
 @keys_option
@@ -67,10 +67,10 @@ def history(store: Where, address: str, as_json: bool) -> None:
         click.echo(output.safe(f"{version['content_address']}  {time}  {became}: {says}"))
 
 
-@click.command(cls=Manual, short_help="Show the sources of a grain.", examples=PROVENANCE)
+@command("Show the sources of a grain.", PROVENANCE)
 @store_argument()
 @_address
-@click.option("--down", is_flag=True, help="Show what was derived from the grain instead.")
+@flag("--down", help="Show what was derived from the grain instead.")
 @click.option(
     "--depth",
     type=click.IntRange(1),
@@ -111,7 +111,7 @@ def provenance(store: Where, address: str, down: bool, depth: int, as_json: bool
         click.echo("there are more links: raise --depth", err=True)
 
 
-@click.command(cls=Manual, short_help="Find grains with the same content.", examples=DUPLICATES)
+@command("Find grains with the same content.", DUPLICATES)
 @store_argument()
 @keys_option
 @output.json_option

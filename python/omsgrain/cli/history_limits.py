@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 import click
 
-from omsgrain.cli.command import F, Size, SpanParam, options, pairs
+from omsgrain.cli.command import F, Size, SpanParam, flag, options, pairs
 from omsgrain.errors import OmsError
 from omsgrain.json_values import parsed
 
@@ -57,9 +57,7 @@ def _checked(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> t
 
 
 _options = options(
-    click.option(
-        "--keep-cited", is_flag=True, help="Keep grains that a grain which stays refers to."
-    ),
+    flag("--keep-cited", help="Keep grains that a grain which stays refers to."),
     click.option(
         "--keep-where",
         multiple=True,

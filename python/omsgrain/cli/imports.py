@@ -19,8 +19,9 @@ from omsgrain.cli.command import (
     DOCUMENTS,
     EXISTING,
     TABLES,
-    Manual,
     argument,
+    command,
+    flag,
     is_given,
     mode_option,
     options,
@@ -71,13 +72,12 @@ _KNOWN = "a .mg file (JSON lines and tables of your own go in with ingest)"
 
 
 _bundle_options = options(
-    click.option("--dry-run", is_flag=True, help="Change nothing; report what would change."),
-    click.option("--require-signature", is_flag=True,
-                 help="Refuse a file without the signature of a trusted key."),
+    flag("--dry-run", help="Change nothing; report what would change."),
+    flag("--require-signature", help="Refuse a file without the signature of a trusted key."),
     trust_option,
-    click.option("--allow-dna-updates", is_flag=True,
-                 help="Let newer chunks replace DNA-class ones: preferences, decisions and "
-                 "the like."),
+    flag("--allow-dna-updates",
+         help="Let newer chunks replace DNA-class ones: preferences, decisions and "
+              "the like."),
     click.option("--tenant", metavar="ID",
                  help="The tenant who gets the memory; by default that of the bundle."),
 )  # fmt: skip
@@ -87,7 +87,7 @@ _document_options = options(
     click.option("--keep/--no-keep", "keep_document", default=True,
                  help="Keep what stood around the records, so that the document can be "
                  "exported again."),
-    click.option("--atomic", is_flag=True, help="Import all records, or none."),
+    flag("--atomic", help="Import all records, or none."),
     click.option("--merge-strategy", type=click.Choice(_STRATEGIES),
                  default=_STRATEGIES[0],
                  help="What to do with a record whose id or text is already stored."),
@@ -97,12 +97,7 @@ _document_options = options(
 )  # fmt: skip
 
 
-@click.command(
-    "import",
-    cls=Manual,
-    short_help="Import a .mg file, a table or a document.",
-    examples=EXAMPLES,
-)
+@command("Import a .mg file, a table or a document.", EXAMPLES, name="import")
 @store_argument(exists=False)
 @argument(
     "file",
@@ -115,12 +110,8 @@ _document_options = options(
     default="raise",
     help="If a grain cannot be stored: store none, or the others.",
 )
-@click.option("--allow-erased", is_flag=True, help="Import also what was erased.")
-@click.option(
-    "--adapt",
-    is_flag=True,
-    help="For a .mg file: convert grains in the dialect of another engine.",
-)
+@flag("--allow-erased", help="Import also what was erased.")
+@flag("--adapt", help="For a .mg file: convert grains in the dialect of another engine.")
 @click.option(
     "--format",
     type=click.Choice(["auto", "mg", "mcap", "parquet", *NAMES, *FOREIGN]),

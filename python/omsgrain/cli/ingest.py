@@ -17,9 +17,10 @@ import click
 from omsgrain.cli import bag, field_map, output
 from omsgrain.cli.command import (
     EXISTING,
-    Manual,
     NewPath,
     argument,
+    command,
+    flag,
     refuse_given,
     store_argument,
 )
@@ -139,10 +140,9 @@ def _is_table(name: str) -> bool:
     return format_of(name) is not None
 
 
-@click.command(
-    cls=Manual,
-    short_help="Put grains into a store.",
-    examples=EXAMPLES,
+@command(
+    "Put grains into a store.",
+    EXAMPLES,
     exits={0: "All grains are stored, by this call or an earlier one."},
 )
 @store_argument(exists=False, required=False)
@@ -183,7 +183,7 @@ def _is_table(name: str) -> bool:
     type=click.Choice(["msgpack", "cbor"]),
     help="The codec of the grains; by default msgpack.",
 )
-@click.option("--compress", is_flag=True, help="Compress payloads with zstd.")
+@flag("--compress", help="Compress payloads with zstd.")
 @click.option(
     "--sensitivity",
     type=click.Choice(["public", "internal", "pii", "phi"]),
@@ -194,13 +194,9 @@ def _is_table(name: str) -> bool:
     type=click.Choice(["extended", "standard", "lightweight"]),
     help="The limits of size and depth; by default extended.",
 )
-@click.option(
-    "--require-signatures", is_flag=True, help="Accept only grains with a valid signature."
-)
-@click.option(
-    "--index-text", is_flag=True, help="Add the grains to the text index too; searches wait less."
-)
-@click.option("--allow-erased", is_flag=True, help="Store also grains that were erased.")
+@flag("--require-signatures", help="Accept only grains with a valid signature.")
+@flag("--index-text", help="Add the grains to the text index too; searches wait less.")
+@flag("--allow-erased", help="Store also grains that were erased.")
 @plain_option
 @trust_options
 @output.json_option

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, NewPath, StoreParam, argument
+from omsgrain.cli.command import StoreParam, argument, command, flag, target_option
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import open_store, resolver_in_use, trust_options
 from omsgrain.storage.location import Where
@@ -21,28 +21,21 @@ A store; and the newest thousand grains of a file, each explained:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Write a page that shows a store or a file of grains.",
-    examples=EXAMPLES,
-)
+@command("Write a page that shows a store or a file of grains.", EXAMPLES)
 @argument(
     "source",
     metavar="STORE|FILE",
     type=StoreParam(),
     help="A store; a .mg container, envelopes in a row, or a blob, which may be damaged.",
 )
-@click.option(
-    "-o", "--output", "target", type=NewPath(), required=True,
-    help="The HTML file to write.",
-)  # fmt: skip
+@target_option("The HTML file to write.", stdout=False, required=True)
 @click.option(
     "--grains",
     type=click.IntRange(0, 10_000),
     metavar="N",
     help="How many of the newest grains to explain; by default 200.",
 )
-@click.option("--replace", is_flag=True, help="Replace the HTML file if it exists.")
+@flag("--replace", help="Replace the HTML file if it exists.")
 @trust_options
 @output.json_option
 def inspect(source: Where, target: Path, grains: int | None, replace: bool, as_json: bool) -> None:

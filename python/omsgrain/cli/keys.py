@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, Chapter, Manual, NewPath, StoreParam, argument
+from omsgrain.cli.command import (
+    EXISTING,
+    Chapter,
+    NewPath,
+    StoreParam,
+    argument,
+    command,
+    flag,
+    target_option,
+)
 from omsgrain.cli.open import (
     SOURCE,
     actor_option,
@@ -76,7 +85,7 @@ _file = argument("file", type=_path, help="The key file.")
 _new = argument("file", type=NewPath(), help="The new file.")
 
 
-@click.command(cls=Manual, short_help="Make a key to sign with.", examples=KEYGEN)
+@command("Make a key to sign with.", KEYGEN)
 @argument(
     "file",
     type=NewPath(),
@@ -109,7 +118,7 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     output.done(as_json, signer.did, did=signer.did, path=str(file))
 
 
-@click.command(cls=Manual, short_help="Sign a grain or a file.", examples=SIGN)
+@command("Sign a grain or a file.", SIGN)
 @argument(
     "source",
     metavar="FILE|ADDRESS",
@@ -122,14 +131,8 @@ def keygen(file: Path, kind: Any, format: Any, as_json: bool) -> None:
     help="The private key; other users must not be able to read it.",
 )
 @click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=NewPath(),
-    help="Write to this new file; by default FILE.cose or FILE.sig.",
-)
-@click.option("--detached", is_flag=True, help="Sign a blob as a file.")
+@target_option("Write to this new file; by default FILE.cose or FILE.sig.", stdout=False)
+@flag("--detached", help="Sign a blob as a file.")
 @click.option(
     "--store",
     type=StoreParam(file_okay=False),
@@ -247,13 +250,9 @@ def status(file: Path, master: str, as_json: bool) -> None:
         _print_counts(ring, as_json)
 
 
-def _new_master(command: Any) -> Any:
-    return click.option(
-        "--new-master",
-        required=True,
-        metavar="SOURCE",
-        help=f"The new master key. {SOURCE}",
-    )(command)
+_new_master = click.option(
+    "--new-master", required=True, metavar="SOURCE", help=f"The new master key. {SOURCE}"
+)
 
 
 @keys.command(short_help="Change the master key.", examples=REWRAP)

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, store_argument
+from omsgrain.cli.command import command, flag, store_argument
 from omsgrain.cli.open import (
     actor_option,
     keys_option,
@@ -55,7 +55,7 @@ After deletions, to free space and remove the bytes:
 """
 
 
-@click.command(cls=Manual, short_help="Create an empty store.", examples=INIT)
+@command("Create an empty store.", INIT)
 @store_argument(exists=False, file_okay=False)
 @click.option("--index", "indexed", multiple=True, metavar="PATH",
               help="A path to index, such as observer_id; repeatable.")  # fmt: skip
@@ -72,7 +72,7 @@ def init(store: Where, indexed: tuple[str, ...], actor: str | None, as_json: boo
     output.done(as_json, text, store=str(store), made=made)
 
 
-@click.command(cls=Manual, short_help="Index values at paths.", examples=PATHS)
+@command("Index values at paths.", PATHS)
 @store_argument()
 @click.option("--add", "added", multiple=True, metavar="PATH",
               help="Index this path: a field, or keys inside object or context.")  # fmt: skip
@@ -108,10 +108,10 @@ def paths(
     click.echo(output.plural(len(found), "indexed path"), err=True)
 
 
-@click.command(cls=Manual, short_help="Count what is in a store.", examples=STATS)
+@command("Count what is in a store.", STATS)
 @store_argument()
 @keys_option
-@click.option("--prometheus", is_flag=True, help="Print the figures in Prometheus' text format.")
+@flag("--prometheus", help="Print the figures in Prometheus' text format.")
 @output.json_option
 def stats(store: Where, prometheus: bool, as_json: bool) -> None:
     """Count the grains of STORE and the bytes that they take.
@@ -143,11 +143,8 @@ def stats(store: Where, prometheus: bool, as_json: bool) -> None:
         click.echo(f"{name.replace('_', ' '):<{width}}  {value}")
 
 
-@click.command(
-    cls=Manual,
-    short_help="Check every byte of a store.",
-    examples=CHECK,
-    exits={0: "No problems.", 60: "There are problems."},
+@command(
+    "Check every byte of a store.", CHECK, exits={0: "No problems.", 60: "There are problems."}
 )
 @store_argument()
 @keys_option
@@ -180,12 +177,7 @@ def check(store: Where, as_json: bool) -> int:
     return 0 if report.ok else StoreError.exit_code
 
 
-@click.command(
-    cls=Manual,
-    short_help="Rebuild the index of a store.",
-    examples=REBUILD,
-    exits={33: "Damaged grains were left out."},
-)
+@command("Rebuild the index of a store.", REBUILD, exits={33: "Damaged grains were left out."})
 @store_argument()
 @keys_option
 @output.json_option
@@ -210,7 +202,7 @@ def rebuild(store: Where, as_json: bool) -> int:
     return IntegrityError.exit_code if report.damaged else 0
 
 
-@click.command(cls=Manual, short_help="Rewrite a store without its free space.", examples=COMPACT)
+@command("Rewrite a store without its free space.", COMPACT)
 @store_argument()
 @actor_option
 @keys_option

@@ -22,10 +22,11 @@ from omsgrain.cli.command import (
     GIVEN,
     STORE,
     STORE_VARIABLE,
-    Manual,
     StoreParam,
     argument,
+    command,
     create_option,
+    flag,
     is_given,
     log_format_option,
     packages,
@@ -68,9 +69,7 @@ def default_store() -> Path:
     return folder / "memory.omsg"
 
 
-@click.command(
-    cls=Manual, short_help="Serve a user's memory to agents over MCP.", examples=EXAMPLES
-)
+@command("Serve a user's memory to agents over MCP.", EXAMPLES)
 @argument(
     "store",
     type=StoreParam(exists=False, file_okay=False),
@@ -90,7 +89,7 @@ def default_store() -> Path:
     type=DIRECTORY,
     help="Read and write documents below this directory; by default no path is accepted.",
 )
-@click.option("--readonly", is_flag=True, help="Change neither the store nor files.")
+@flag("--readonly", help="Change neither the store nor files.")
 @history_options
 @size_option("--document-limit", "100MB", "The largest document to import.")
 @size_option("--answer-limit", "16MB", "The largest document to return as text.")
@@ -100,7 +99,7 @@ def default_store() -> Path:
     help="Serve nothing: add this command to the configuration of a program.",
 )
 @click.option("--name", default="omsgrain", metavar="NAME", help="The name of that entry.")
-@click.option("--print", "prints", is_flag=True, help="With --install: print the entry only.")
+@flag("--print", "prints", help="With --install: print the entry only.")
 @log_format_option
 @actor_option
 @plain_option

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, Chapter, argument, refuse_pipe
+from omsgrain.cli.command import EXISTING, Chapter, argument, flag, refuse_pipe
 from omsgrain.cli.validate import flat, line
 from omsgrain.errors import FormatError
 
@@ -63,7 +63,7 @@ def ontology() -> None:
     metavar="PATH",
     help="Memories whose entities are checked: a file or a directory. Repeatable.",
 )
-@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
+@flag("--strict", help="Treat warnings as errors.")
 @output.json_option
 def check(files: tuple[Path, ...], memories: tuple[Path, ...], strict: bool, as_json: bool) -> int:
     """Check each of FILES alone and all of them together."""
@@ -155,9 +155,7 @@ def _lines(values: dict[str, Any]) -> list[str]:
 @click.option(
     "--name", metavar="PATH", help="The path to match against file patterns; by default FILE."
 )
-@click.option(
-    "--all", "disabled", is_flag=True, help="Use ontologies whose discovery is not enabled, too."
-)
+@flag("--all", "disabled", help="Use ontologies whose discovery is not enabled, too.")
 @output.json_option
 def suggest(
     file: Path, ontologies: tuple[Path, ...], name: str | None, disabled: bool, as_json: bool

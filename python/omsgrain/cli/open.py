@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from omsgrain.cli.command import F
+from omsgrain.cli.command import F, flag
 from omsgrain.storage.location import Where, location_of
 
 if TYPE_CHECKING:
@@ -121,16 +121,15 @@ def writable(path: Where, actor: str | None = None, **options: Any) -> Iterator[
         yield store
 
 
-def master_option(command: F) -> F:
-    """The ``--master`` of a command that requires it."""
-    return click.option(
-        "--master",
-        required=True,
-        metavar="SOURCE",
-        envvar="OMSGRAIN_MASTER",
-        show_envvar=True,
-        help=f"The master key. {SOURCE}",
-    )(command)
+master_option = click.option(
+    "--master",
+    required=True,
+    metavar="SOURCE",
+    envvar="OMSGRAIN_MASTER",
+    show_envvar=True,
+    help=f"The master key. {SOURCE}",
+)
+"""Of a command that requires it."""
 
 
 def keys_option(command: F) -> F:
@@ -141,19 +140,19 @@ def keys_option(command: F) -> F:
 def trust_options(command: F) -> F:
     """The same, and ``--web``, of a command that verifies signatures."""
     text = "Fetch the keys of signers with a did:web over HTTPS."
-    return click.option("--web", is_flag=True, help=text)(_opening(command, web=True))
+    return flag("--web", help=text)(_opening(command, web=True))
 
 
-def plain_option(command: F) -> F:
-    """The ``--plain`` of a command that stores grains; it goes with one of the other two."""
-    text = "Store users' grains unencrypted in a store that was used with --keys."
-    return click.option("--plain", is_flag=True, help=text)(command)
+plain_option = flag(
+    "--plain", help="Store users' grains unencrypted in a store that was used with --keys."
+)
+"""Of a command that stores grains; it goes with ``keys_option`` or ``trust_options``."""
 
 
-def actor_option(command: F) -> F:
-    """The ``--actor`` of every command that changes something."""
-    text = "The actor, for the audit trail: a DID, a user, a service."
-    return click.option("--actor", metavar="NAME", help=text)(command)
+actor_option = click.option(
+    "--actor", metavar="NAME", help="The actor, for the audit trail: a DID, a user, a service."
+)
+"""Of every command that changes something."""
 
 
 def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -166,14 +165,13 @@ def presets_begun(_: click.Context, __: click.Parameter, begun: str) -> list[Com
     return names or [CompletionItem(begun, type="file")]
 
 
-def policy_option(command: F) -> F:
-    """``--policy``: the rules that the store is opened with."""
-    return click.option(
-        "--policy",
-        metavar="NAME",
-        shell_complete=presets_begun,
-        help="Rules: gdpr, hipaa, ccpa, sox, or a file.",
-    )(command)
+policy_option = click.option(
+    "--policy",
+    metavar="NAME",
+    shell_complete=presets_begun,
+    help="Rules: gdpr, hipaa, ccpa, sox, or a file.",
+)
+"""The rules that a store is opened with."""
 
 
 def authority_options(command: F) -> F:

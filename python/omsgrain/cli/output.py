@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from omsgrain.cli.command import F
+from omsgrain.cli.command import flag
 from omsgrain.errors import (
     BY_CODE,
     ErasedError,
@@ -46,9 +46,9 @@ SHOWN = 10
 """Defects, warnings and refusals that are printed; the rest are counted."""
 
 
-def json_option(command: F) -> F:
-    text = "One JSON document on stdout; an error is JSON on stderr."
-    return click.option("--json", "as_json", is_flag=True, help=text)(command)
+json_option = flag(
+    "--json", "as_json", help="One JSON document on stdout; an error is JSON on stderr."
+)
 
 
 def safe(text: str) -> str:

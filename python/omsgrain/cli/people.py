@@ -17,12 +17,14 @@ from omsgrain.cli.command import (
     EXISTING,
     Chapter,
     F,
-    Manual,
     NewPath,
     argument,
+    command,
+    flag,
     options,
     refuse_given,
     store_argument,
+    target_option,
 )
 from omsgrain.cli.open import (
     SOURCE,
@@ -110,10 +112,7 @@ def identity_options(command: F) -> F:
     return argument("identity", nargs=-1, help=said)(command)
 
 
-def allow_none_option(command: F) -> F:
-    """Add ``--allow-none`` to a command about a person."""
-    text = "Exit with 0 if the store has nothing of these names."
-    return click.option("--allow-none", is_flag=True, help=text)(command)
+_allow_none = flag("--allow-none", help="Exit with 0 if the store has nothing of these names.")
 
 
 def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
@@ -135,10 +134,9 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     return found
 
 
-@click.command(
-    cls=Manual,
-    short_help="Erase a person, or a tenant.",
-    examples=ERASE,
+@command(
+    "Erase a person, or a tenant.",
+    ERASE,
     exits={
         41: "A hold or a retention protects some grains; the rest is erased.",
         53: "Keys or grains could not be opened.",
@@ -172,25 +170,21 @@ def names(identity: tuple[str, ...], file: BinaryIO | None) -> list[str]:
     metavar="DAYS",
     help="With --scrub queued: the deadline, 0 to 30.",
 )
-@click.option(
-    "--forget-tokens", is_flag=True, help="Also revoke and delete the tokens that open the memory."
-)
-@click.option(
-    "--ciphertext", is_flag=True, help="Also remove encrypted grains whose key was destroyed."
-)
+@flag("--forget-tokens", help="Also revoke and delete the tokens that open the memory.")
+@flag("--ciphertext", help="Also remove encrypted grains whose key was destroyed.")
 @click.option(
     "--new-master",
     metavar="SOURCE",
     help=f"Rewrite the key file under this master key, as `keys rekey` does. {SOURCE}",
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; count what would be erased.")
+@flag("--dry-run", help="Change nothing; count what would be erased.")
 @click.option(
     "--certificate",
     type=NewPath(),
     help="Write a signed certificate of the erasure, without names; `verify` checks it.",
 )
 @click.option("--key", type=EXISTING, help="With --certificate: the private key that signs it.")
-@allow_none_option
+@_allow_none
 @policy_option
 @actor_option
 @keys_option
@@ -340,10 +334,9 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
     return StoreError.exit_code if left else 0
 
 
-@click.command(
-    cls=Manual,
-    short_help="Report all data of a person in a store.",
-    examples=REPORT,
+@command(
+    "Report all data of a person in a store.",
+    REPORT,
     exits={
         53: "Some grains could not be read, or may not be exported; the rest is written.",
         61: "The store has nothing of these names.",
@@ -351,14 +344,8 @@ def _exit_code(report: ErasureReport, *, queued: bool) -> int:
 )
 @_store
 @identity_options
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=NewPath(stdout=True),
-    help="Write to this new file: FILE.mg as a container, else JSON.",
-)
-@allow_none_option
+@target_option("Write to this new file: FILE.mg as a container, else JSON.")
+@_allow_none
 @policy_option
 @actor_option
 @keys_option
@@ -462,20 +449,17 @@ def withdraw(
         click.echo("some grains were not checked: no key opens them", err=True)
 
 
-@click.command(
-    cls=Manual,
-    short_help="List or run the erasures that are due.",
-    examples=DUE,
+@command(
+    "List or run the erasures that are due.",
+    DUE,
     exits={
         41: "With --run: a hold or a retention protects some grains.",
         60: "With --run: something else failed; the next run tries it again.",
     },
 )
 @_store
-@click.option("--run", is_flag=True, help="Erase what is due.")
-@click.option(
-    "--everything", is_flag=True, help="With --run: erase also what is queued for later."
-)
+@flag("--run", help="Erase what is due.")
+@flag("--everything", help="With --run: erase also what is queued for later.")
 @policy_option
 @actor_option
 @keys_option
@@ -535,11 +519,7 @@ def due(
 _restriction = options(output.json_option, keys_option, actor_option, _code, _address, _store)
 
 
-@click.command(
-    cls=Manual,
-    short_help="Restrict a grain: leave it out of results, and keep it.",
-    examples=RESTRICT,
-)
+@command("Restrict a grain: leave it out of results, and keep it.", RESTRICT)
 @_restriction
 def restrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """Leave the grain at ADDRESS out of the results of STORE; `get` still returns it."""
@@ -548,7 +528,7 @@ def restrict(store: Where, address: str, reason: str, actor: str | None, as_json
     output.done(as_json, "restricted", content_address=address, restricted=True)
 
 
-@click.command(cls=Manual, short_help="End a restriction.", examples=UNRESTRICT)
+@command("End a restriction.", UNRESTRICT)
 @_restriction
 def unrestrict(store: Where, address: str, reason: str, actor: str | None, as_json: bool) -> None:
     """End the restriction of the grain at ADDRESS in STORE."""

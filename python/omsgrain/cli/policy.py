@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, StoreParam, argument
+from omsgrain.cli.command import StoreParam, argument, command
 from omsgrain.cli.open import keys_option, open_store, presets_begun
 from omsgrain.errors import SchemaError
 from omsgrain.storage.location import Where
@@ -21,10 +21,9 @@ Which grains of a store break the rules?
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Explain presets, or check a store against them.",
-    examples=EXAMPLES,
+@command(
+    "Explain presets, or check a store against them.",
+    EXAMPLES,
     exits={
         0: "Done; with --store, no grain breaks the rules.",
         20: "With --store: grains break the rules.",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, argument, store_argument
+from omsgrain.cli.command import argument, command, flag, store_argument
 from omsgrain.cli.console import Console, TableColumn, TextTable, progress
 from omsgrain.cli.filters import filter_options, taken
 from omsgrain.cli.open import keys_option, open_store, open_to_read
@@ -56,11 +56,8 @@ Any of two words; one required; two together:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Find grains by their fields, owner and time.",
-    examples=QUERY,
-    exits={0: "Done, also without results."},
+@command(
+    "Find grains by their fields, owner and time.", QUERY, exits={0: "Done, also without results."}
 )
 @store_argument()
 @filter_options
@@ -78,12 +75,12 @@ Any of two words; one required; two together:
     help="Results on a page, 1 to 10000.",
 )
 @click.option("--cursor", metavar="C", help="Continue after a page with the same filters.")
-@click.option("--count", is_flag=True, help="Count all matches; this may read them all.")
-@click.option("--explain", is_flag=True, help="Show how the query was answered.")
-@click.option("--scan", is_flag=True, help="Read every grain if no index answers.")
+@flag("--count", help="Count all matches; this may read them all.")
+@flag("--explain", help="Show how the query was answered.")
+@flag("--scan", help="Read every grain if no index answers.")
 @click.option("--latest-per", metavar="PATH",
               help="Only the newest grain of each value there, such as observer_id.")  # fmt: skip
-@click.option("--full", is_flag=True, help="Show whole addresses.")
+@flag("--full", help="Show whole addresses.")
 @keys_option
 @output.json_option
 def query(
@@ -202,20 +199,14 @@ def plan_text(plan: Plan) -> str:
     return text
 
 
-@click.command(
-    cls=Manual,
-    short_help="Find grains by words, best first.",
-    examples=SEARCH,
-    exits={0: "Done, also without results."},
-)
+@command("Find grains by words, best first.", SEARCH, exits={0: "Done, also without results."})
 @store_argument()
 @argument("text", help='Words, +words, -words, "words together", beginnings*.')
 @filter_options
 @click.option("--limit", type=int, default=10, metavar="N",
               help="The most results.")  # fmt: skip
-@click.option("--full", is_flag=True, help="Show whole addresses.")
-@click.option("--no-wait", is_flag=True,
-              help="Do not add new grains to the text index first.")  # fmt: skip
+@flag("--full", help="Show whole addresses.")
+@flag("--no-wait", help="Do not add new grains to the text index first.")
 @keys_option
 @output.json_option
 def search(

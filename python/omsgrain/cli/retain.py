@@ -8,7 +8,7 @@ from dataclasses import asdict
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, store_argument
+from omsgrain.cli.command import command, flag, store_argument
 from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import actor_option, keys_option, open_store, policy_option, writable
 from omsgrain.errors import InvalidationDeniedError
@@ -23,15 +23,14 @@ Keep what fits into a file of 512 MB:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Remove the oldest grains, by age or by size.",
-    examples=RETAIN,
+@command(
+    "Remove the oldest grains, by age or by size.",
+    RETAIN,
     exits={41: "The store is larger than --max-bytes: rules keep all that is left."},
 )
 @store_argument()
 @history_options
-@click.option("--dry-run", is_flag=True, help="Count what would go, and change nothing.")
+@flag("--dry-run", help="Count what would go, and change nothing.")
 @policy_option
 @actor_option
 @keys_option

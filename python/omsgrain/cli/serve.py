@@ -11,9 +11,10 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     EXISTING,
-    Manual,
     Seconds,
+    command,
     create_option,
+    flag,
     log_format_option,
     packages,
     size_option,
@@ -46,7 +47,7 @@ A token for a client:
 """
 
 
-@click.command(cls=Manual, short_help="Serve a store over HTTP.", examples=EXAMPLES)
+@command("Serve a store over HTTP.", EXAMPLES)
 @store_argument(file_okay=False, create=True)
 @create_option
 @click.option(
@@ -74,7 +75,7 @@ A token for a client:
     metavar="KEY",
     help="A trusted key for imports: a file with a public key, or a DID. Repeatable.",
 )
-@click.option("--require-signature", is_flag=True, help="Accept only signed bundles.")
+@flag("--require-signature", help="Accept only signed bundles.")
 @policy_option
 @authority_options
 @click.option(
@@ -87,7 +88,7 @@ A token for a client:
 @click.option("--did", metavar="DID", help="Sign as this DID, such as a did:web of the key.")
 @click.option("--tls-cert", type=EXISTING, help="Certificate and chain, PEM.")
 @click.option("--tls-key", type=EXISTING, help="The certificate's private key, PEM.")
-@click.option("--behind-proxy", is_flag=True, help="A proxy in front of the server handles TLS.")
+@flag("--behind-proxy", help="A proxy in front of the server handles TLS.")
 @size_option("--body-limit", "64MB", "The largest body of one document, uncompressed.")
 @size_option("--lines-limit", "8GB", "The largest bundle by lines, uncompressed.")
 @click.option(
@@ -128,8 +129,8 @@ A token for a client:
 )
 @history_options
 @log_format_option
-@click.option("--metrics", is_flag=True, help="Serve figures for Prometheus at /metrics, openly.")
-@click.option("--log-tokens", is_flag=True, help="Log the name of the token in the access log.")
+@flag("--metrics", help="Serve figures for Prometheus at /metrics, openly.")
+@flag("--log-tokens", help="Log the name of the token in the access log.")
 @actor_option
 @plain_option
 @trust_options

@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import ADDRESS, Manual, NewPath, StoreParam, argument, store_argument
+from omsgrain.cli.command import (
+    ADDRESS,
+    StoreParam,
+    argument,
+    command,
+    flag,
+    store_argument,
+    target_option,
+)
 from omsgrain.cli.console import Console, TextTable
 from omsgrain.cli.open import keys_option, open_store
 from omsgrain.errors import KeyMissingError
@@ -39,25 +47,17 @@ Why is this file refused?
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Print one grain of a store.",
-    examples=GET,
+@command(
+    "Print one grain of a store.",
+    GET,
     exits={53: "The grain is encrypted, and no key opens it.", 61: "There is no such grain."},
 )
 @store_argument()
 @argument("address", help=ADDRESS)
-@click.option("--blob", "as_blob", is_flag=True, help="Print the exact bytes instead of JSON.")
-@click.option(
-    "--envelope",
-    is_flag=True,
-    help="Print the stored envelope of a signed grain instead.",
-)
+@flag("--blob", "as_blob", help="Print the exact bytes instead of JSON.")
+@flag("--envelope", help="Print the stored envelope of a signed grain instead.")
 @click.option("--signer", metavar="DID", help="With --envelope: the signer, if there are several.")
-@click.option(
-    "-o", "--output", "target", type=NewPath(stdout=True),
-    help="Write to this new file instead of stdout.",
-)  # fmt: skip
+@target_option("Write to this new file instead of stdout.")
 @keys_option
 @output.json_option
 def get(
@@ -100,13 +100,13 @@ def get(
     write_new(target, data)
 
 
-@click.command(cls=Manual, short_help="Explain a grain byte by byte.", examples=SHOW)
+@command("Explain a grain byte by byte.", SHOW)
 @argument(
     "source", metavar="STORE|FILE", type=StoreParam(), help="A store, or the file of a blob."
 )
 @argument("address", required=False, help=f"{ADDRESS} A store needs it.")
-@click.option("--hex", "with_hex", is_flag=True, help="Add an annotated hex dump.")
-@click.option("--lenient", is_flag=True, help="Show also a blob that strict reading refuses.")
+@flag("--hex", "with_hex", help="Add an annotated hex dump.")
+@flag("--lenient", help="Show also a blob that strict reading refuses.")
 @keys_option
 @output.json_option
 def show(source: Where, address: str | None, with_hex: bool, lenient: bool, as_json: bool) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import EXISTING, TOLD, Manual, argument, refuse_dash
+from omsgrain.cli.command import EXISTING, TOLD, argument, command, flag, refuse_dash
 from omsgrain.cli.console import progress
 from omsgrain.cli.open import (
     actor_option,
@@ -54,10 +54,10 @@ The same, signed, so that it may also transfer erasures, holds and restrictions:
 _END = "A store's path or URL, a server's URL, or a .mg file"
 
 
-@click.command("sync", cls=Manual, short_help="Sync two stores.", examples=EXAMPLES)
+@command("Sync two stores.", EXAMPLES, name="sync")
 @argument("source", help=f"{_END} to import.")
 @argument("target", help=f"{_END} to write. {TOLD}")
-@click.option("--create", is_flag=True, help="Create TARGET, a store, if it does not exist.")
+@flag("--create", help="Create TARGET, a store, if it does not exist.")
 @click.option(
     "--direction",
     type=click.Choice(["both", "push", "pull"]),
@@ -72,8 +72,8 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     help="Only grains of this namespace; robots:* matches every namespace that begins with "
     "robots:. Repeatable.",
 )
-@click.option("--full", is_flag=True, help="Compare everything, also what was synced before.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; report what would be sent.")
+@flag("--full", help="Compare everything, also what was synced before.")
+@flag("--dry-run", help="Change nothing; report what would be sent.")
 @click.option(
     "--purpose",
     type=click.Choice(["move", "transfer"]),
@@ -86,9 +86,8 @@ _END = "A store's path or URL, a server's URL, or a .mg file"
     type=EXISTING,
     help="With a FILE as TARGET: a file from the store that will import it.",
 )
-@click.option(
+@flag(
     "--share-keys",
-    is_flag=True,
     help="Put the keys of tombstones into the FILE, so that erasures can be applied.",
 )
 @click.option(

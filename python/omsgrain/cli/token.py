@@ -10,7 +10,15 @@ from typing import Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Chapter, NewPath, When, argument, create_option, store_argument
+from omsgrain.cli.command import (
+    Chapter,
+    When,
+    argument,
+    create_option,
+    flag,
+    store_argument,
+    target_option,
+)
 from omsgrain.cli.open import actor_option, make_store
 from omsgrain.crypto.private_file import new_file, write_at
 from omsgrain.errors import SchemaError
@@ -68,14 +76,8 @@ def token() -> None:
     metavar="NAME",
     help="With sync scopes: only this namespace. Repeatable.",
 )
-@click.option("--whole-store", is_flag=True, help="With sync scopes: the whole store.")
-@click.option(
-    "-o",
-    "--output",
-    "target",
-    type=NewPath(stdout=True),
-    help="Write the token to this new file, which only you can read, instead of stdout.",
-)
+@flag("--whole-store", help="With sync scopes: the whole store.")
+@target_option("Write the token to this new file, which only you can read, instead of stdout.")
 @click.option(
     "--scope",
     "scopes",
@@ -154,7 +156,7 @@ def list_(store: Where, as_json: bool) -> None:
 @token.command(short_help="Revoke a token.", examples=REVOKE)
 @_store
 @_name
-@click.option("--forget", is_flag=True, help="Delete its entry too, with the tenant.")
+@flag("--forget", help="Delete its entry too, with the tenant.")
 @actor_option
 @output.json_option
 def revoke(store: Where, name: str, forget: bool, actor: str | None, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from omsgrain.cli import output
-from omsgrain.cli.command import Manual, argument
+from omsgrain.cli.command import argument, command, flag
 from omsgrain.cli.console import progress
 
 if TYPE_CHECKING:
@@ -25,10 +25,9 @@ Warnings beyond the schemas:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Find the defects of documents, with hints.",
-    examples=EXAMPLES,
+@command(
+    "Find the defects of documents, with hints.",
+    EXAMPLES,
     exits={0: "All are valid, perhaps with warnings.", 70: "At least one is not valid."},
 )
 @argument("files", nargs=-1, required=True, metavar="FILE...",
@@ -42,9 +41,8 @@ Warnings beyond the schemas:
               ), help="The kind of MIF in JSON-LD; by default from its content.")  # fmt: skip
 @click.option("--shape", type=click.Choice(("0.1", "1.x")),
               help="The shape of memories; by default from their content.")  # fmt: skip
-@click.option("--published", is_flag=True,
-              help="For shape 0.1, use the schema as it was published.")  # fmt: skip
-@click.option("-q", "--quiet", is_flag=True, help="Print only problems.")
+@flag("--published", help="For shape 0.1, use the schema as it was published.")
+@flag("-q", "--quiet", help="Print only problems.")
 @output.json_option
 def validate(
     files: tuple[Path, ...], published: bool, quiet: bool, as_json: bool, **given: Any

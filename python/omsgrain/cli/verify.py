@@ -11,9 +11,10 @@ import click
 from omsgrain.cli import output
 from omsgrain.cli.command import (
     EXISTING,
-    Manual,
     StoreParam,
     argument,
+    command,
+    flag,
     passphrase_option,
     refuse_pipe,
     trust_option,
@@ -39,10 +40,9 @@ All files of a directory:
 """
 
 
-@click.command(
-    cls=Manual,
-    short_help="Check blobs, .mg files, bundles, signatures and stores.",
-    examples=EXAMPLES,
+@command(
+    "Check blobs, .mg files, bundles, signatures and stores.",
+    EXAMPLES,
     exits={0: "All are verified."},
 )
 @argument(
@@ -54,7 +54,7 @@ All files of a directory:
 )
 @click.option("--address", metavar="ADDRESS", help="The address that the blob must have.")
 @click.option("--of", type=EXISTING, help="The signed file, if it is not FILE next to FILE.sig.")
-@click.option("-q", "--quiet", is_flag=True, help="Print only problems.")
+@flag("-q", "--quiet", help="Print only problems.")
 @trust_option
 @passphrase_option
 @trust_options
