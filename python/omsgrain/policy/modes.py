@@ -31,24 +31,15 @@ _WIDEST: frozenset[Scope] = frozenset({"subtree", "lineage"})
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The policy of a grain at a moment.
+    """The policy of a grain at a moment."""
 
-    Attributes:
-        mode: the effective mode: a timed lock is locked or its fallback, and an unknown mode is
-            locked.
-        rule: the name in a denial: the mode, ``timed`` or ``unknown``.
-        terms: the policy map of the grain.
-        scopes: how far it extends beyond the grain.
-        fault: JSON pointer to the part that is unknown or invalid.
-        whose: which grain has it, in words, relative to the target of the act.
-    """
-
+    # the effective mode: a timed lock is locked or its fallback, and an unknown mode is locked
     mode: Mode
-    rule: str
-    terms: Mapping[str, Any]
-    scopes: frozenset[Scope] = frozenset()
-    fault: str | None = None
-    whose: str = "the grain"
+    rule: str  # the name in a denial: the mode, ``timed`` or ``unknown``
+    terms: Mapping[str, Any]  # the policy map of the grain
+    scopes: frozenset[Scope] = frozenset()  # how far it extends beyond the grain
+    fault: str | None = None  # JSON pointer to the part that is unknown or invalid
+    whose: str = "the grain"  # which grain has it, in words, relative to the target of the act
 
 
 _NO_TERMS: Mapping[str, Any] = MappingProxyType({})

@@ -41,16 +41,10 @@ _ALWAYS = "oms"
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """Rules that apply together.
+    """Rules that apply together."""
 
-    Attributes:
-        names: the names of the presets; empty if only the permanent rules apply.
-        titles: their titles.
-        rules: all rules.
-    """
-
-    names: tuple[str, ...]
-    titles: tuple[str, ...]
+    names: tuple[str, ...]  # the names of the presets; empty if only the permanent rules apply
+    titles: tuple[str, ...]  # their titles
     rules: tuple[PolicyRule, ...] = field(repr=False)
     _put: tuple[Encrypt | Require | Forbid, ...] = field(init=False, repr=False, compare=False)
     _reviews: dict[str, tuple[ReviewRule, ...]] = field(init=False, repr=False, compare=False)

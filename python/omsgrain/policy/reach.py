@@ -66,39 +66,27 @@ class PolicyLookup(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """An operation that a user wants to perform on a grain.
-
-    Attributes:
-        operation: the operation.
-        address: the target grain.
-        new: the superseding grain; only for ``supersede``, which needs it.
-        signers: DIDs of verified signatures over `new`, or over the request without a new grain.
-        co_signers: DIDs of verified entries in ``supersession_auth``.
-        keys: co-signer DID to its key as a did:key. A missing DID counts as its own key.
-        justification: the reason; soft_locked needs it unless `new` contains one.
-        now: ms since 1970, for timed rules. With 0, the default, every timed lock applies.
-    """
+    """An operation that a user wants to perform on a grain."""
 
     operation: Operation
-    address: str
-    new: Grain | None = None
+    address: str  # the target grain
+    new: Grain | None = None  # the superseding grain; only for ``supersede``, which needs it
+    # DIDs of verified signatures over `new`, or over the request without a new grain
     signers: frozenset[str] = frozenset()
-    co_signers: frozenset[str] = frozenset()
+    co_signers: frozenset[str] = frozenset()  # DIDs of verified entries in ``supersession_auth``
+    # co-signer DID to its key as a did:key. A missing DID counts as its own key.
     keys: Mapping[str, str] = field(default_factory=dict)
-    justification: str | None = None
+    justification: str | None = None  # the reason; soft_locked needs it unless `new` contains one
+    # ms since 1970, for timed rules. With 0, the default, every timed lock applies.
     now: int = field(default=0, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyVerdict:
-    """The permission for an act.
+    """The permission for an act."""
 
-    Attributes:
-        review: whether a person must review it later.
-        rules: sorted names of the rules that applied: modes, and ``transition``.
-    """
-
-    review: bool = False
+    review: bool = False  # whether a person must review it later
+    # sorted names of the rules that applied: modes, and ``transition``
     rules: tuple[str, ...] = ()
 
 

@@ -155,23 +155,16 @@ E = TypeVar("E", bound=OmsError)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyRule(ABC):
-    """The common part of all rules.
-
-    Attributes:
-        id: the name of the preset, a dot, and the rule's own name.
-        reason: why, in one sentence.
-        source: the legal or other source.
-        when: conditions, one of which a grain must meet; without any, all grains do.
-        unless: conditions, none of which a grain may meet.
-    """
+    """The common part of all rules."""
 
     kind: ClassVar[str]
 
-    id: str
-    reason: str
-    source: str
+    id: str  # the name of the preset, a dot, and the rule's own name
+    reason: str  # why, in one sentence
+    source: str  # the legal or other source
+    # conditions, one of which a grain must meet; without any, all grains do
     when: tuple[Condition, ...] = ()
-    unless: tuple[Condition, ...] = ()
+    unless: tuple[Condition, ...] = ()  # conditions, none of which a grain may meet
 
     def applies(self, grain: Grain) -> bool:
         """Return whether the rule applies to a grain; an elided field may have any value."""
@@ -255,16 +248,12 @@ class Require(Fields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forbid(PolicyRule):
-    """Fields and tags must be absent.
-
-    Attributes:
-        fields: fields that are forbidden.
-        tags: tags that are forbidden; ``phi:*`` matches every tag with this prefix.
-    """
+    """Fields and tags must be absent."""
 
     kind: ClassVar[str] = "forbid"
 
     fields: tuple[str, ...] = ()
+    # tags that are forbidden; ``phi:*`` matches every tag with this prefix
     tags: tuple[str, ...] = ()
 
     def broken(self, grain: Grain, encrypted: bool) -> SchemaError | None:
@@ -284,19 +273,13 @@ class Forbid(PolicyRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRule(Fields):
-    """Exports must meet conditions.
-
-    Attributes:
-        purposes: the purposes that it applies to.
-        deny: the grain may not be exported.
-        encrypted: the grain may be exported only encrypted.
-    """
+    """Exports must meet conditions."""
 
     kind: ClassVar[str] = "export"
 
-    purposes: tuple[str, ...] = PURPOSES
-    deny: bool = False
-    encrypted: bool = False
+    purposes: tuple[str, ...] = PURPOSES  # the purposes that it applies to
+    deny: bool = False  # the grain may not be exported
+    encrypted: bool = False  # the grain may be exported only encrypted
 
     def broken(self, grain: Grain, encrypted: bool) -> OmsError | None:
         if self.deny:
@@ -314,17 +297,13 @@ class ExportRule(Fields):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReviewRule(PolicyRule):
-    """An operation is accepted, and a person must review it.
-
-    Attributes:
-        on: the operations: ``put``, ``supersede`` (of the old grain), ``delete``, ``export``.
-        purposes: the purposes of an export.
-    """
+    """An operation is accepted, and a person must review it."""
 
     kind: ClassVar[str] = "review"
 
+    # the operations: ``put``, ``supersede`` (of the old grain), ``delete``, ``export``
     on: tuple[str, ...] = REVIEWED
-    purposes: tuple[str, ...] = PURPOSES
+    purposes: tuple[str, ...] = PURPOSES  # the purposes of an export
 
     def asks(self) -> str:
         why = "" if self.purposes == PURPOSES else f" for {' or '.join(self.purposes)}"
@@ -386,11 +365,7 @@ class Keep(PolicyRule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expire(PolicyRule):
-    """The grain must be deleted after a time, counted from ``created_at``.
-
-    Attributes:
-        days: the number of days.
-    """
+    """The grain must be deleted after a time, counted from ``created_at``."""
 
     kind: ClassVar[str] = "expire"
 

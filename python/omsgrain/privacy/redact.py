@@ -59,37 +59,27 @@ Redaction = dict[str, Any]
 
 
 class Redacted(NamedTuple):
-    """A redacted text.
+    """A redacted text."""
 
-    Attributes:
-        text: the text with markers.
-        redactions: for each marker ``type``, ``original_length`` and ``position``, the last two in
-            bytes of the original in UTF-8.
-    """
-
-    text: str
+    text: str  # the text with markers
+    # for each marker ``type``, ``original_length`` and ``position``, the last two in bytes of the
+    # original in UTF-8
     redactions: list[Redaction]
 
 
 @dataclass(frozen=True, slots=True)
 class RedactedValue:
-    """A redacted tree of JSON.
+    """A redacted tree of JSON."""
 
-    Attributes:
-        value: the tree; a copy, except for unchanged strings.
-        found: the redactions of each string, by its pointer in the new tree.
-        keys: the redactions of each object key, by the pointer of its value in the new tree.
-        types: all types found, including those under a marker of another type.
-        secrets: whether a finding grants access.
-        pii: whether a finding is about a person.
-    """
-
-    value: Any
+    value: Any  # the tree; a copy, except for unchanged strings
+    # the redactions of each string, by its pointer in the new tree
     found: dict[str, list[Redaction]] = field(default_factory=dict)
+    # the redactions of each object key, by the pointer of its value in the new tree
     keys: dict[str, list[Redaction]] = field(default_factory=dict)
+    # all types found, including those under a marker of another type
     types: frozenset[str] = frozenset()
-    secrets: bool = False
-    pii: bool = False
+    secrets: bool = False  # whether a finding grants access
+    pii: bool = False  # whether a finding is about a person
 
     @property
     def changed(self) -> bool:
@@ -255,17 +245,11 @@ EMBEDDINGS = ("embedding", "embeddings")
 
 
 class Flags(NamedTuple):
-    """The privacy flags of a document.
+    """The privacy flags of a document."""
 
-    Attributes:
-        pii_detected: whether a finding is about a person.
-        secrets_detected: whether a finding grants access.
-        redacted_fields: the redacted types, sorted.
-    """
-
-    pii_detected: bool = False
-    secrets_detected: bool = False
-    redacted_fields: tuple[str, ...] = ()
+    pii_detected: bool = False  # whether a finding is about a person
+    secrets_detected: bool = False  # whether a finding grants access
+    redacted_fields: tuple[str, ...] = ()  # the redacted types, sorted
 
     def __or__(self, other: Flags) -> Flags:
         """Combine the flags of two records or documents."""
@@ -281,21 +265,15 @@ class Flags(NamedTuple):
 
 
 class RedactedRecord(NamedTuple):
-    """A redacted record.
+    """A redacted record."""
 
-    Attributes:
-        record: the new record.
-        redactions: the redactions of each string, by its pointer in the new record.
-        keys: the redactions of each object key, by the pointer of its value.
-        flags: what was found.
-        dropped: pointers of the removed embeddings.
-    """
-
-    record: dict[str, Any]
+    record: dict[str, Any]  # the new record
+    # the redactions of each string, by its pointer in the new record
     redactions: dict[str, list[Redaction]]
+    # the redactions of each object key, by the pointer of its value
     keys: dict[str, list[Redaction]]
     flags: Flags
-    dropped: tuple[str, ...]
+    dropped: tuple[str, ...]  # pointers of the removed embeddings
 
     @property
     def changed(self) -> bool:

@@ -50,20 +50,13 @@ Keys: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class IndexedPath:
-    """A path whose values have index rows.
+    """A path whose values have index rows, but for grains in the gap ``(first, last]``."""
 
-    Attributes:
-        number: its number in the keys of its rows.
-        keys: the name of a field, and the keys of maps inside it.
-        first, last: the gap.
-        blind: up to which number, within the gap and before, encrypted grains have blind rows.
-    """
-
-    number: int
+    number: int  # its number in the keys of its rows
     keys: Keys
     first: int = 0
     last: int = 0
-    blind: int = 0
+    blind: int = 0  # up to which number, in the gap and before, encrypted grains have blind rows
 
     @property
     def ready(self) -> bool:

@@ -63,20 +63,13 @@ _ANY = ("any", "object")
 
 
 class Column(NamedTuple):
-    """One column.
-
-    Attributes:
-        name: its name.
-        kind: the kind of its values.
-        field: the field that it shows; None for a column of the store.
-        doc: what it means.
-        other: the column for values of another kind; without one, they go into extra.
-    """
+    """One column."""
 
     name: str
-    kind: Kind
-    field: str | None
+    kind: Kind  # the kind of its values
+    field: str | None  # the field that it shows; None for a column of the store
     doc: str
+    # the column for values of another kind; without one, they go into extra
     other: str | None = None
 
 

@@ -74,43 +74,28 @@ def now() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a handle on a store behaves.
+    """How a handle on a store behaves."""
 
-    Attributes:
-            actor: who acts, for the audit trail: a DID, a user or a service.
-            preset: rules for puts, deletions and exports.
-            hold_authorities: DIDs whose signature makes a hold inside a grain binding. If empty,
-                every such hold is binding. If not, only they can end holds from outside.
-            erasure_authorities: DIDs whose signature makes an erasure order from outside valid. If
-                empty, any sync peer may send one.
-            delegation: check the limits that a delegating goal sets.
-            count_access: count reads.
-            audit: write the audit trail.
-            clock: returns the time in ms since 1970.
-            keys: encrypt and decrypt users' grains.
-            plain: store users' grains in plain text although the store has encrypted grains.
-            require: which grains the store accepts only signed.
-            resolver: resolves DIDs that do not contain their key.
-            budget: memory limits of the parts.
-        text_index: when the text index is fed in the background.
-        limits: what bounds the history.
-    """
-
-    actor: str | None = None
-    preset: Preset | None = None
+    actor: str | None = None  # who acts, for the audit trail: a DID, a user or a service
+    preset: Preset | None = None  # rules for puts, deletions and exports
+    # DIDs whose signature makes a hold inside a grain binding. If empty, every such hold is
+    # binding. If not, only they can end holds from outside.
     hold_authorities: frozenset[str] = frozenset()
+    # DIDs whose signature makes an erasure order from outside valid. If empty, any sync peer may
+    # send one.
     erasure_authorities: frozenset[str] = frozenset()
-    delegation: bool = False
+    delegation: bool = False  # check the limits that a delegating goal sets
     count_access: bool = True
-    audit: bool = True
-    clock: Callable[[], int] = now
-    keys: KeyRing | None = None
+    audit: bool = True  # write the audit trail
+    clock: Callable[[], int] = now  # returns the time in ms since 1970
+    keys: KeyRing | None = None  # encrypt and decrypt users' grains
+    # store users' grains in plain text although the store has encrypted grains
     plain: bool = False
-    require: Required | None = None
-    resolver: Resolver | None = None
-    budget: Budget = field(default_factory=Budget)
-    text_index: TextFeed = "idle"
-    limits: HistoryLimits | None = None
+    require: Required | None = None  # which grains the store accepts only signed
+    resolver: Resolver | None = None  # resolves DIDs that do not contain their key
+    budget: Budget = field(default_factory=Budget)  # memory limits of the parts
+    text_index: TextFeed = "idle"  # when the text index is fed in the background
+    limits: HistoryLimits | None = None  # what bounds the history
 
 
 class Context:

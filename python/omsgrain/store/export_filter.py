@@ -49,16 +49,11 @@ _GRAINS_A_PAGE = 1_000
 
 @dataclass(slots=True)
 class Leavers:
-    """Which grains may be exported, by sequence number.
+    """Which grains may be exported, by sequence number."""
 
-    Attributes:
-        stays: grains that may not, each with the reason: `OVER` or `RESTRICTED`.
-        last: the last sequence number when the rules were applied; later grains stay too.
-        withheld: how many of the chosen grains are withheld, by reason.
-    """
-
-    stays: Mapping[int, str]
-    last: int
+    stays: Mapping[int, str]  # grains that may not, each with the reason: `OVER` or `RESTRICTED`
+    last: int  # the last sequence number when the rules were applied; later grains stay too
+    # how many of the chosen grains are withheld, by reason
     withheld: Counter[str] = field(default_factory=Counter)
 
     def of(self, page: Iterable[Numbered]) -> list[Numbered]:

@@ -51,19 +51,12 @@ def duration_of(keep: timedelta | str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class HistoryLimits:
-    """The limits of the history of a store.
+    """The limits of the history of a store."""
 
-    Attributes:
-        keep: the age at which grains leave, ms; None for any age.
-        max_bytes: the size of the data file at the most; None for any size.
-        where: filters whose grains stay; None if no filter keeps grains.
-        cited: whether a grain stays that another grain of the store cites.
-    """
-
-    keep: int | None
-    max_bytes: int | None
-    where: Mapping[str, Any] | None
-    cited: bool
+    keep: int | None  # the age at which grains leave, ms; None for any age
+    max_bytes: int | None  # the size of the data file at the most; None for any size
+    where: Mapping[str, Any] | None  # filters whose grains stay; None if no filter keeps grains
+    cited: bool  # whether a grain stays that another grain of the store cites
 
     @classmethod
     def of(

@@ -61,38 +61,26 @@ JOINED: Final = "a newer version was there already"
 
 @dataclass(frozen=True, slots=True)
 class ImportStep:
-    """A step of an import: what the store does for one record.
+    """A step of an import: what the store does for one record."""
 
-    Attributes:
-        id: its origin.
-        seen: the addresses of the current grains that were found under it, and under ``also``,
-            when this was decided; None: it does not matter what is there.
-        also: more origins by which it was decided, such as the hash of its content.
-        grain: the grain to put; None if a stored grain only gets a vector.
-        parts: the grains that it names, stored with it or not at all.
-        replaces: the address of the grain that it supersedes.
-        under: the address of the newer grain whose history it joins.
-        justification: of the supersession, for policies that require one.
-        about: without a grain, the address of the vector's grain.
-        vector: a model, and float32 in little-endian order.
-        wave: steps of a higher one come after all of a lower one, and may replace what these put.
-        reads: how often another system read it, and when last, in ms since 1970.
-        until: when it must be erased, ms since 1970.
-    """
-
-    id: str
+    id: str  # its origin
+    # the addresses of the current grains that were found under it, and under ``also``, when this
+    # was decided; None: it does not matter what is there
     seen: tuple[str, ...] | None = ()
-    grain: Grain | None = None
-    parts: tuple[Grain, ...] = ()
-    replaces: str | None = None
-    justification: str | None = None
-    about: str | None = None
-    vector: tuple[str, bytes] | None = None
+    grain: Grain | None = None  # the grain to put; None if a stored grain only gets a vector
+    parts: tuple[Grain, ...] = ()  # the grains that it names, stored with it or not at all
+    replaces: str | None = None  # the address of the grain that it supersedes
+    justification: str | None = None  # of the supersession, for policies that require one
+    about: str | None = None  # without a grain, the address of the vector's grain
+    vector: tuple[str, bytes] | None = None  # a model, and float32 in little-endian order
+    # more origins by which it was decided, such as the hash of its content
     also: tuple[str, ...] = ()
+    # steps of a higher one come after all of a lower one, and may replace what these put
     wave: int = 0
+    # how often another system read it, and when last, in ms since 1970
     reads: tuple[int, int | None] | None = None
-    until: int | None = None
-    under: str | None = None
+    until: int | None = None  # when it must be erased, ms since 1970
+    under: str | None = None  # the address of the newer grain whose history it joins
 
     @property
     def address(self) -> str | None:
@@ -101,17 +89,11 @@ class ImportStep:
 
 @dataclass(frozen=True, slots=True)
 class RecordOutcome:
-    """The outcome of one step.
+    """The outcome of one step."""
 
-    Attributes:
-        moved: another writer has changed what was seen; nothing was done.
-        error: why the store refuses the grain; nothing was done then either.
-        unkept: why the vector was not stored.
-    """
-
-    moved: bool = False
-    error: OmsError | None = None
-    unkept: OmsError | None = None
+    moved: bool = False  # another writer has changed what was seen; nothing was done
+    error: OmsError | None = None  # why the store refuses the grain; nothing was done then either
+    unkept: OmsError | None = None  # why the vector was not stored
 
 
 DONE: Final = RecordOutcome()
@@ -157,12 +139,9 @@ class ImportTerms:
 
 
 class RecordImport(ABC, Generic[R, P]):
-    """An import under way; a format plans and reports its records.
+    """An import under way; a format plans and reports its records."""
 
-    Attributes:
-        run: grains after which the index is written; None: when the store writes it anyway.
-    """
-
+    # grains after which the index is written; None: when the store writes it anyway
     run: ClassVar[int | None] = None
 
     def __init__(self, store: GrainStore, terms: ImportTerms) -> None:

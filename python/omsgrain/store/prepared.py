@@ -68,38 +68,29 @@ class Sealed(NamedTuple):
 
 @dataclass(slots=True)
 class PreparedGrains:
-    """Grains on their way into a store: encoded or verified, and sealed where it has keys.
+    """Grains on their way into a store: encoded or verified, and sealed where it has keys."""
 
-    Attributes:
-        pairs: their digests and blobs, as they will be stored.
-        places: where each stood among the items that were given.
-        count: how many items were given.
-        errors: the refusals of the other items, by their places.
-        warnings: what is allowed but looks like a mistake.
-        whole: positions of those given as bytes, which ``get`` must return byte for byte.
-        signatures: of signed grains, by position. If an enveloped grain was encrypted, its
-            signature covers the blob inside.
-        clear: the pairs before encryption; None before ``seal``.
-        sealed: of grains that were encrypted here, by position.
-        generation: of the keys that encrypted them.
-        erased: positions of erased grains, for which no key was made.
-        refused: why grains that arrived encrypted and can be decrypted are refused, by position.
-        consents: once a rule has asked: the addresses of the consents among them, by both names
-            of encrypted ones; and by addresses of consents, the grains that withdraw them.
-    """
-
-    pairs: list[Pair]
-    places: Sequence[int] = ()
-    count: int = 0
+    pairs: list[Pair]  # their digests and blobs, as they will be stored
+    places: Sequence[int] = ()  # where each stood among the items that were given
+    count: int = 0  # how many items were given
+    # the refusals of the other items, by their places
     errors: list[ItemError] = field(default_factory=list)
+    # what is allowed but looks like a mistake
     warnings: list[ItemWarning] = field(default_factory=list)
+    # positions of those given as bytes, which ``get`` must return byte for byte
     whole: set[int] = field(default_factory=set)
+    # of signed grains, by position. If an enveloped grain was encrypted, its signature covers the
+    # blob inside.
     signatures: dict[int, Signature] = field(default_factory=dict)
-    clear: list[Pair] | None = None
+    clear: list[Pair] | None = None  # the pairs before encryption; None before ``seal``
+    # of grains that were encrypted here, by position
     sealed: dict[int, Sealed] = field(default_factory=dict)
-    generation: int = 0
-    erased: frozenset[int] = frozenset()
+    generation: int = 0  # of the keys that encrypted them
+    erased: frozenset[int] = frozenset()  # positions of erased grains, for which no key was made
+    # why grains that arrived encrypted and can be decrypted are refused, by position
     refused: dict[int, OmsError] = field(default_factory=dict)
+    # once a rule has asked: the addresses of the consents among them, by both names of encrypted
+    # ones; and by addresses of consents, the grains that withdraw them
     consents: tuple[set[str], dict[str, set[str]]] | None = None
 
     def plain(self, i: int) -> bytes:

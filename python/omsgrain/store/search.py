@@ -110,22 +110,15 @@ def search(
 
 
 class _Indexes(NamedTuple):
-    """The indexes and snapshots of a search.
+    """The indexes and snapshots of a search."""
 
-    Attributes:
-        read: opens a snapshot in which the results are read.
-        feed: opens the snapshot that the text index reads.
-        texts: returns the text index.
-        vectors: returns the vectors of the one user whose encrypted grains are searched, and where
-            they are kept; None if the plain grains of all are.
-        key: the number of that user's key.
-    """
-
-    read: Read
-    feed: Read
+    read: Read  # opens a snapshot in which the results are read
+    feed: Read  # opens the snapshot that the text index reads
     texts: Callable[[], TextIndex]
+    # returns the vectors of the one user whose encrypted grains are searched, and where they are
+    # kept; None if the plain grains of all are
     vectors: Callable[[], tuple[VectorRows, VectorMatrices]] | None = None
-    key: bytes | None = None
+    key: bytes | None = None  # the number of that user's key
 
 
 def _indexes(context: Context, asked: Conditions) -> _Indexes:

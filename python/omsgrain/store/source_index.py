@@ -41,18 +41,12 @@ _BEFORE = 12  # bytes of a place before its sequence number: time and address
 
 
 class SourcedGrain(NamedTuple):
-    """A grain that came from a document.
+    """A grain that came from a document."""
 
-    Attributes:
-        grain: opened, if it is sealed.
-        current: whether it was neither superseded nor withdrawn nor restricted, and has not
-            expired.
-        expired: whether its end of life has come.
-    """
-
-    grain: Grain
+    grain: Grain  # opened, if it is sealed
+    # whether it was neither superseded nor withdrawn nor restricted, and has not expired
     current: bool
-    expired: bool = False
+    expired: bool = False  # whether its end of life has come
 
     @property
     def address(self) -> str:

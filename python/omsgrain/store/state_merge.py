@@ -35,19 +35,13 @@ GrainsByAddress: TypeAlias = Mapping[str, "PreparedGrains | OmsError"]
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The state that a manifest claims for a grain.
+    """The state that a manifest claims for a grain."""
 
-    Attributes:
-        address: the grain.
-        superseded_by: the address of its successor.
-        verification_status: its status.
-        new: the superseding grain, if it can be stored only by superseding: its blob, or one
-            envelope for each of its signers.
-    """
-
-    address: str
-    superseded_by: str | None
+    address: str  # of the grain
+    superseded_by: str | None  # the address of its successor
     verification_status: Verification
+    # the superseding grain, if it can be stored only by superseding: its blob, or one envelope for
+    # each of its signers
     new: tuple[bytes, ...] = ()
 
 
@@ -71,17 +65,11 @@ class Merged:
 
 @dataclass(frozen=True, slots=True)
 class ClaimedGrains:
-    """The verified grains that claims bring along.
+    """The verified grains that claims bring along."""
 
-    Attributes:
-        given: all of them together, ready for encryption.
-        places: the places of each grain's envelopes among them, by address.
-        refused: why a grain is refused, by address.
-    """
-
-    given: PreparedGrains
-    places: dict[str, list[int]]
-    refused: dict[str, OmsError]
+    given: PreparedGrains  # all of them together, ready for encryption
+    places: dict[str, list[int]]  # the places of each grain's envelopes among them, by address
+    refused: dict[str, OmsError]  # why a grain is refused, by address
 
     def split(self, given: PreparedGrains) -> GrainsByAddress:
         """Return each grain by address, or its refusal."""

@@ -29,33 +29,21 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True, slots=True)
 class MessageRefusal:
-    """Why a message, or a part of it, was rejected.
+    """Why a message, or a part of it, was rejected."""
 
-    Attributes:
-        error: the first rejection; ``line`` is the line in a message of several grains.
-        count: how many grains of the message were rejected.
-        erased: one of them was erased before, so the message must not be kept anywhere.
-    """
-
-    error: OmsError
-    count: int = 1
-    erased: bool = False
+    error: OmsError  # the first rejection; ``line`` is the line in a message of several grains
+    count: int = 1  # how many grains of the message were rejected
+    erased: bool = False  # one of them was erased before, so the message must not be kept anywhere
 
 
 @dataclass(frozen=True, slots=True)
 class MessageReport:
-    """The result of storing messages.
+    """The result of storing messages."""
 
-    Attributes:
-        stored: new grains.
-        duplicates: grains that were in the store already.
-        warnings: grains that are allowed but look like a mistake.
-        refused: the rejections, by the position of the message.
-    """
-
-    stored: int = 0
-    duplicates: int = 0
-    warnings: int = 0
+    stored: int = 0  # new grains
+    duplicates: int = 0  # grains that were in the store already
+    warnings: int = 0  # grains that are allowed but look like a mistake
+    # the rejections, by the position of the message
     refused: dict[int, MessageRefusal] = field(default_factory=dict)
 
     __repr__ = counted

@@ -230,14 +230,10 @@ def _successor(old: Grain, justification: str | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Required:
-    """Conditions that a grain must all meet to require a signature; without any, all grains do.
+    """Conditions that a grain must all meet to require a signature; without any, all grains do."""
 
-    Attributes:
-        types: type bytes; empty for all types.
-        namespaces: namespaces; ``robots:*`` matches every namespace that begins with ``robots:``.
-    """
-
-    types: frozenset[int] = frozenset()
+    types: frozenset[int] = frozenset()  # type bytes; empty for all types
+    # namespaces; ``robots:*`` matches every namespace that begins with ``robots:``
     namespaces: tuple[str, ...] = ()
 
     @classmethod

@@ -105,14 +105,10 @@ class _Piece(NamedTuple):
 
 
 class TextView(NamedTuple):
-    """A text as detectors see it.
+    """A text as detectors see it."""
 
-    Attributes:
-        text: the text with look-alikes as ASCII and redacted text as one hole.
-        pieces: where the view and the text differ in length, from left to right.
-    """
-
-    text: str
+    text: str  # the text with look-alikes as ASCII and redacted text as one hole
+    # where the view and the text differ in length, from left to right
     pieces: tuple[_Piece, ...] = ()
 
     def places(self, start: int, end: int) -> tuple[int, int]:
@@ -304,19 +300,13 @@ Join: TypeAlias = Literal["sign", "word", "space"]
 
 
 class LabelledValue(NamedTuple):
-    """A value after a label.
+    """A value after a label."""
 
-    Attributes:
-        start: its first code point.
-        end: the code point after its last.
-        quoted: whether it was in quotes.
-        join: what separates label and value: a "sign" such as a colon, a "word" such as "is", or
-            only "space". After a line break it is always "space".
-    """
-
-    start: int
-    end: int
-    quoted: bool
+    start: int  # its first code point
+    end: int  # the code point after its last
+    quoted: bool  # whether it was in quotes
+    # what separates label and value: a "sign" such as a colon, a "word" such as "is", or only
+    # "space". After a line break it is always "space".
     join: Join
 
 

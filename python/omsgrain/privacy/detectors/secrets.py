@@ -228,19 +228,12 @@ class PrivateKeys:
 
 
 class Provider(NamedTuple):
-    """The key format of a provider.
-
-    Attributes:
-        name: the provider.
-        prefixes: how its keys begin; a plain search for them keeps the cost low.
-        body: a pattern for the rest, in which no part can match in two ways.
-        before: number of characters of the key before the prefix.
-    """
+    """The key format of a provider."""
 
     name: str
-    prefixes: tuple[str, ...]
-    body: re.Pattern[str]
-    before: int = 0
+    prefixes: tuple[str, ...]  # how its keys begin; a plain search for them keeps the cost low
+    body: re.Pattern[str]  # a pattern for the rest, in which no part can match in two ways
+    before: int = 0  # number of characters of the key before the prefix
 
 
 def _row(name: str, prefixes: str, body: str, before: int = 0) -> Provider:

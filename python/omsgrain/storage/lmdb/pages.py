@@ -37,14 +37,10 @@ Sum: TypeAlias = "tuple[int, bytes]"
 
 @dataclass(frozen=True, slots=True)
 class PageReport:
-    """The result of a walk over the pages.
+    """The result of a walk over the pages."""
 
-    Attributes:
-        broken: what does not fit, or None.
-        sums: of the addresses, the terms and the past terms; empty if something does not fit.
-    """
-
-    broken: str | None = None
+    broken: str | None = None  # what does not fit, or None
+    # of the addresses, the terms and the past terms; empty if something does not fit
     sums: tuple[Sum, ...] = field(default=())
 
 

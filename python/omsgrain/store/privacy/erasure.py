@@ -48,26 +48,16 @@ _KNOWN = 10_000  # names to cache
 
 @dataclass(frozen=True, slots=True)
 class ErasureRequest:
-    """A queued erasure.
+    """A queued erasure."""
 
-    Attributes:
-        numbers: the numbers of the keys.
-        marks: the marks of the names.
-        last: the last sequence number at the time of the request; later grains are not erased.
-        reason_code: the reason, one word.
-        mentions: also erase grains that only have one of the names.
-        tenant: also erase grains that only have one of the names, except other users' grains.
-        ciphertext: also remove grains that cannot be decrypted any more.
-        seqs: for a release, the grains that were kept.
-    """
-
-    numbers: tuple[bytes, ...]
-    marks: tuple[bytes, ...]
-    last: int
-    reason_code: str
-    mentions: bool = False
-    ciphertext: bool = False
-    seqs: tuple[int, ...] = ()
+    numbers: tuple[bytes, ...]  # the numbers of the keys
+    marks: tuple[bytes, ...]  # the marks of the names
+    last: int  # the last sequence number at the time of the request; later grains are not erased
+    reason_code: str  # the reason, one word
+    mentions: bool = False  # also erase grains that only have one of the names
+    ciphertext: bool = False  # also remove grains that cannot be decrypted any more
+    seqs: tuple[int, ...] = ()  # for a release, the grains that were kept
+    # also erase grains that only have one of the names, except other users' grains
     tenant: bool = False
 
     def takes(self, found: PersonalGrain) -> bool:

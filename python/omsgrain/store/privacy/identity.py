@@ -119,23 +119,14 @@ def _is_name(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PersonalGrain:
-    """A grain about the person.
+    """A grain about the person."""
 
-    Attributes:
-        seq: its sequence number.
-        address: its stored address.
-        fields: the fields that name the person.
-        own: whether it is the person's; if not, it only has a name that others may have too.
-        number: the number of the key that encrypts it; None for a plain grain.
-        other: whether it belongs to another user.
-    """
-
-    seq: int
-    address: str
-    fields: tuple[str, ...]
-    own: bool
-    number: bytes | None
-    other: bool = False
+    seq: int  # its sequence number
+    address: str  # its stored address
+    fields: tuple[str, ...]  # the fields that name the person
+    own: bool  # whether it is the person's; if not, it only has a name that others may have too
+    number: bytes | None  # the number of the key that encrypts it; None for a plain grain
+    other: bool = False  # whether it belongs to another user
 
 
 @dataclass(slots=True)
@@ -144,17 +135,14 @@ class Selection:
 
     You may write during the iteration: each page's snapshot is closed before its grains are
     returned. A blob without the bytes of a name is not decoded.
-
-    Attributes:
-        unopened: number of grains so far that could not be read, because a key is missing or
-            they are damaged. They may be about the person too.
-        destroyed: number of grains so far whose key was destroyed.
     """
 
     store: Storage = field(repr=False)
     identities: Identities
+    # number of grains so far that could not be read, because a key is missing or they are damaged.
+    # They may be about the person too.
     unopened: int = 0
-    destroyed: int = 0
+    destroyed: int = 0  # number of grains so far whose key was destroyed
 
     def __iter__(self) -> Iterator[PersonalGrain]:
         """Iterate from the start."""

@@ -61,17 +61,11 @@ _NAMESPACE = slice(3, 5)  # the hash of the namespace in the header
 
 @dataclass(slots=True)
 class GrainAddresses:
-    """The digests of a grain.
+    """The digests of a grain."""
 
-    Attributes:
-        stored: the digest of the stored blob.
-        plain: the digest of the plain blob; None if it is encrypted without a key here.
-        said: the plain blob, if it is readable.
-    """
-
-    stored: bytes
-    plain: bytes | None
-    said: bytes | None = field(default=None, repr=False)
+    stored: bytes  # the digest of the stored blob
+    plain: bytes | None  # the digest of the plain blob; None if it is encrypted without a key here
+    said: bytes | None = field(default=None, repr=False)  # the plain blob, if it is readable
 
     @classmethod
     def of(cls, grain: Grain, encrypted: bool) -> GrainAddresses:
