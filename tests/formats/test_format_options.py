@@ -30,7 +30,7 @@ def options(*calls: Callable[..., Any]) -> set[str]:
 def test_the_types_have_all_options() -> None:
     every = formats.FORMATS.values()
     assert options(*(one.load for one in every)) == set(LoadOptions.__annotations__)
-    found = options(convert.dump, *(one.dump for one in every))
+    found = options(convert.dump)
     assert found | {"tenant_id"} == set(DumpOptions.__annotations__)  # for `dump` a user_id
 
 

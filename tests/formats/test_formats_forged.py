@@ -14,7 +14,7 @@ from omsgrain import formats
 from omsgrain.errors import FormatError, OmsError
 from omsgrain.formats.convert.gather import born
 from omsgrain.formats.document import KIND, keyed, open_manifest
-from omsgrain.formats.source import NAMES, getter
+from omsgrain.formats.source import NAMES, Source, getter
 from omsgrain.grain import make
 from omsgrain.memory import record, removal
 from support.aimem_imports import chunk, take, urn
@@ -54,8 +54,10 @@ def test_forged_records_are_refused(format: str) -> None:
             for more in ({}, {"type": "belief", "subject": "s", "relation": "r", "object": {},
                               "confidence": 1.0}):  # fmt: skip
                 grain = forged(format, kind, "a", residual, user_id=TENANT, **more)
+                source = Source.of(grain)
+                assert source is not None
                 with suppress(FormatError):  # some can be read, and are not what they say
-                    found = born(grain, format, NOWHERE)
+                    found = born(grain, source, NOWHERE)
                     assert found is not None
                     assert isinstance(found[1], dict)
                 for to in NAMES:

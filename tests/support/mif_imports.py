@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 import omsgrain as og
+from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats import Import
 from omsgrain.interchange.mif_import import import_document
@@ -69,14 +70,7 @@ class Maker:
         return MIF1.load(data, **options)
 
     def dump(self, grains: list[og.Grain], **options: Any) -> dict[str, Any]:
-        if self.format == "mif2":
-            from omsgrain.formats.mif2.format import MIF2
-
-            data = MIF2.dump(grains, **options).data
-        else:
-            from omsgrain.formats.mif1.format import MIF1
-
-            data = MIF1.dump(grains, **options).data
+        data = formats.dump(grains, format=self.format, **options).data
         found: dict[str, Any] = json.loads(data)
         return found
 

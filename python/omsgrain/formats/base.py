@@ -14,11 +14,11 @@ from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats import model
-from omsgrain.formats.document import Dump, Import, Loss, Manifest
+from omsgrain.formats.document import Import, Loss, Manifest, check_exact
 from omsgrain.formats.json_text import looked_into, spell
 from omsgrain.formats.problems import DocumentFindings
-from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get
+from omsgrain.formats.records import Record, RecordTable
+from omsgrain.formats.source import Get, Source
 from omsgrain.grain import Grain
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ class Format(ABC):
     signed_as_text: ClassVar[bool] = False
     arrays: ClassVar[Mapping[str, str]]  # the kinds of records, by the pointer of their array
     hub: ClassVar[Hub]  # its records as items of the model, and back
+    table: ClassVar[RecordTable | None] = None  # its kinds of records as grains, if it has its own
     embeddings: ClassVar[bool] = True  # whether embeddings are written by default
     # the member with the id of an export; None if the format has none
     export_member: ClassVar[str | None] = None
@@ -161,21 +162,11 @@ class Format(ABC):
         """The options of `load` that follow from a file name."""
         return {}
 
-    @abstractmethod
-    def dump(self, *args: Any, **options: Any) -> Dump:
-        """Make a document of grains that were one."""
-
-    def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
-        """The options of `dump`, of those that a document of any grains has."""
-        if any(options.pop(name, None) is not None for name in ("user_id", "exported_at")):
-            says = "a document of its own format keeps its user and its time"
-            raise SchemaError(says, field="/user_id", expected="neither")
-        options.pop("strict", None)  # a document of its own format has nothing besides
-        return options
-
-    @abstractmethod
-    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
+    def record_of(
+        self, grain: Grain, get: Get, source: Source | None = None
+    ) -> tuple[str, Record] | None:
         """The kind and the record that a grain was; None if it was no record of this format."""
+        return None if self.table is None else self.table.from_grain(grain, get, source)
 
     def refuse(self, **given: Any) -> None:
         """Refuse options of `dump` that this format has nothing for."""
@@ -259,9 +250,17 @@ class Format(ABC):
         """A record with its embedding, where no grain holds that."""
         return record
 
-    @abstractmethod
+    def without_embedding(self, record: Record) -> tuple[Record, list[Loss]]:
+        """A record without its embedding, and that as a loss, if it has one in itself."""
+        return record, []
+
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
         """The records of a document in their places."""
+        raise UnsupportedError(f"{self.title} is only read", found=self.name)
+
+    def current(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A document whose checksum, if it is ours, is that of what it says now."""
+        return document
 
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool
@@ -277,9 +276,11 @@ class Format(ABC):
         layout: Any,
         shape: Shape | None,
         exact: bool,
+        local: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
         """The bytes of a document, and what its layout or its shape does not hold."""
+        check_exact(own, exact=exact)
         return spell(document), []
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from omsgrain.errors import FormatError, SchemaError
-from omsgrain.formats import source
 from omsgrain.formats import source as raw
 from omsgrain.formats.json_text import (
     COMPACT,
@@ -46,6 +45,7 @@ _KEYED = "x_keyed"
 _KEYED_IN = "x_keyed_in"
 _DIGEST = 32
 CHANGED: Final = "the document was changed, so its exact text is gone"
+NOT_EXACT: Final = "the document was loaded without its exact text; load it with exact=True"
 _A_PAGE = 25_000  # addresses, 800 KB
 _LARGEST = 600_000  # characters of an envelope in the manifest itself
 _LISTED = 100_000  # characters of ids in it
@@ -192,9 +192,11 @@ def manifest(
 
 
 def open_manifest(grain: Grain, get: raw.Get) -> Manifest | None:
-    source = Source.of(grain)
     listed = grain.get(_PAGES)
-    if source is None or source.kind != KIND or not isinstance(listed, bytes):
+    if not isinstance(listed, bytes):  # as of nearly every grain
+        return None
+    source = Source.of(grain)
+    if source is None or source.kind != KIND:
         return None
     if source.parts:
         envelope = _read(raw.gather(source.parts, get))
@@ -238,6 +240,12 @@ def beside(grain: Grain) -> list[str]:
     apart = [grain.get(name) for name in (_TEXT, _KEYED_IN)]
     own = [one for said in apart if isinstance(said, bytes) for one in _addresses(said)]
     return [*(() if source is None else source.parts), *own]
+
+
+def check_exact(found: Manifest | None, *, exact: bool, changed: bool = False) -> None:
+    """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
+    if exact and (found is None or changed or (found.style is None and not found.text)):
+        raise SchemaError(NOT_EXACT)
 
 
 def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False) -> bytes:
@@ -383,18 +391,6 @@ def owner_of(said: Any, user_id: str | None) -> tuple[str | None, bool]:
     if len(said) <= NAME and not said.startswith("\ufeff"):
         return unicodedata.normalize("NFC", said), False
     return None, True
-
-
-def the_one(grains: Iterable[Grain], format: str, get: source.Get) -> Manifest:
-    opened = (open_manifest(grain, source.own(grain, get)) for grain in grains)
-    found = [one for one in opened if one is not None and one.format == format]
-    if len(found) != 1:
-        raise SchemaError(
-            "the grains must be those of one document",
-            expected="1",
-            found=f"{len(found)} documents",
-        )
-    return found[0]
 
 
 def _taken(name: str) -> str:

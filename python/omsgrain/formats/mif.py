@@ -16,9 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
-from omsgrain.errors import OmsError, SchemaError
+from omsgrain.errors import OmsError
 from omsgrain.formats import times
 from omsgrain.formats.base import Format
+from omsgrain.formats.convert.base import NOT_ASKED
 from omsgrain.formats.document import (
     Import,
     Loss,
@@ -29,14 +30,11 @@ from omsgrain.formats.document import (
     gathered,
     manifest,
     owner_of,
-    the_one,
 )
 from omsgrain.formats.json_text import Style, digest, of_bytes, pieces, steps_of, value_at
 from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
 from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
-from omsgrain.formats.source import Get, getter
-from omsgrain.grain import Grain
 
 ChecksumVerdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
 """``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
@@ -107,7 +105,7 @@ class Checksums:
 class Mif(Format):
     """A version of MIF."""
 
-    table: ClassVar[RecordTable]  # its kinds of records as grains
+    table: ClassVar[RecordTable]
     # the member of a record that is its embedding, if that is taken out where none leave
     embedding_member: ClassVar[str | None] = None
     # of each kind the members that hold ids of other records, and of which kind these are; a
@@ -127,8 +125,12 @@ class Mif(Format):
         """The kinds of the records of an export, by pointer of their array."""
         return self.arrays
 
-    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        return self.table.from_grain(grain, get)
+    def without_embedding(self, record: Record) -> tuple[Record, list[Loss]]:
+        member = self.embedding_member
+        if member is None or not isinstance(record.get(member), dict):
+            return record, []
+        left = {name: value for name, value in record.items() if name != member}
+        return left, [Loss(str(record.get("id", "")), member, NOT_ASKED)]
 
     def check_file(self, file: Path, passphrase: str | None = None) -> DocumentFindings:
         verdict = self.validate(self.read_bytes(file), passphrase)
@@ -188,10 +190,6 @@ class Mif(Format):
     def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
         """A document by pieces, in UTF-8."""
         return pieces(document)
-
-    def current(self, document: dict[str, Any]) -> dict[str, Any]:
-        """A document whose checksum, if it is ours, is that of what it says now."""
-        return document
 
     def finished(
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
@@ -299,8 +297,6 @@ class VersionedMif(Mif):
     around: ClassVar[str]
     checksums: ClassVar[Checksums]  # those of its documents
     warnings: ClassVar[Mapping[str, SchemaRule]]  # its rules that only warn
-    # kinds of records that lose their embedding where embeddings do not leave
-    embedded: ClassVar[frozenset[str]]
 
     def imported(
         self,
@@ -334,36 +330,8 @@ class VersionedMif(Mif):
     def vector(self, item: RecordItem) -> Vector | None:
         """The vector of a record's embedding; None if there is none."""
 
-    def own(self, grains: Iterable[Grain]) -> tuple[Manifest, Get]:
-        by_address = {grain.address: grain for grain in grains}
-        get = getter(by_address)
-        return the_one(by_address.values(), self.name, get), get
-
-    def rebuilt(
-        self, found: Manifest, get: Get, losses: list[Loss], *, embeddings: bool
-    ) -> dict[str, Any]:
-        member = self.embedding_member or ""
-
-        def record(address: str) -> Any:
-            kind, value = self.table.listed(address, get)
-            if kind in self.embedded and member in value and not embeddings:
-                losses.append(Loss(value["id"], member, "the export leaves out embeddings"))
-                return {name: one for name, one in value.items() if name != member}
-            return bare(kind, value)
-
-        arrays = {name: [record(one) for one in listed] for name, listed in found.arrays.items()}
-        return self.current(self.together(found.envelope, arrays))
-
     def current(self, document: dict[str, Any]) -> dict[str, Any]:
         return self.checksums.current(document)
-
-
-def check_exact(found: Manifest | None, *, exact: bool, changed: bool = False) -> None:
-    """Refuse to write a document as it was spelled, if that was not kept or is not wanted."""
-    if exact and (found is None or changed or (found.style is None and not found.text)):
-        raise SchemaError(
-            "the document was loaded without its exact text; load it with exact=True"
-        )
 
 
 # -- what other systems say in an envelope --------------------------------------------------------

@@ -212,9 +212,11 @@ class RecordTable:
         base = _state({"kind": raw.DUPLICATE, "of": of}, created_at, raw.DUPLICATE, owner)
         return self._beside(base, kind, record, owner, None)
 
-    def from_grain(self, grain: Grain, get: raw.Get) -> tuple[str, Record] | None:
+    def from_grain(
+        self, grain: Grain, get: raw.Get, source: Source | None = None
+    ) -> tuple[str, Record] | None:
         """The record that a grain was; None if it never was one of these."""
-        source = Source.of(grain)
+        source = source or Source.of(grain)
         if source is None or source.format != self.format or source.kind not in self._shapes:
             return None
         whole = raw.gather(source.parts, get) if source.parts else None

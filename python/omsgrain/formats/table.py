@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from os import PathLike, fspath
 from os.path import basename, isdir
 from pathlib import Path
@@ -21,7 +20,7 @@ from omsgrain.container.layout import MAGIC
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.base import HEAD, Format, Said
-from omsgrain.formats.document import Dump, Import, Loss, Vector
+from omsgrain.formats.document import Dump, Import, Vector
 from omsgrain.formats.foreign.areev import AREEV
 from omsgrain.formats.foreign.claude_memory import CLAUDE_MEMORY
 from omsgrain.formats.foreign.langgraph import LANGGRAPH
@@ -32,7 +31,6 @@ from omsgrain.formats.foreign.okf import OKF
 from omsgrain.formats.mif import Mif
 from omsgrain.formats.mif1.format import MIF1
 from omsgrain.formats.mif2.format import MIF2
-from omsgrain.formats.mif_ld.document import without_local
 from omsgrain.formats.mif_ld.format import MIF_LD
 from omsgrain.grain import Grain
 
@@ -287,25 +285,10 @@ def dump(
     to = _known(format)
     if not to.writes:
         raise only_read(to)
-    listed = list(grains)
-    stay: list[Loss] = []
     given: dict[str, Any] = {**options}
-    local = given.pop("local", False)
-    foreign = convert.is_foreign(listed, to)
-    if to.leaves_local and not foreign:
-        given["local"] = local
-    elif not local:
-        listed, stay = without_local(listed)
-    if foreign:
-        if "tenant_id" in given:  # what AIMEM calls a user
-            given["user_id"] = given.pop("tenant_id")
-        return _with(convert.dump(listed, vectors or {}, to, **given), stay)
-    given = to.own_options(listed, given)
-    return _with(to.dump(listed, dict(vectors or {}), **given), stay)
-
-
-def _with(written: Dump, more: list[Loss]) -> Dump:
-    return replace(written, losses=[*more, *written.losses]) if more else written
+    if "tenant_id" in given:  # what AIMEM calls a user
+        given["user_id"] = given.pop("tenant_id")
+    return convert.dump(grains, vectors or {}, to, **given)
 
 
 def _database(path: str | PathLike[str], format: str) -> Format | None:

@@ -54,7 +54,7 @@ def record_of(
     if known is None:
         return None
     try:
-        found = known.record_of(grain, get)
+        found = known.record_of(grain, get, source)
     except (FormatError, NotFoundError):  # its fields can still be shown
         return None
     return None if found is None else (str(found[0]), dict(found[1]))

@@ -58,7 +58,7 @@ def test_records_come_back(document: dict[str, Any]) -> None:
 def test_a_bundle_comes_back_through_grains(document: dict[str, Any]) -> None:
     data = with_checksum(document)
     loaded = AIMEM.load(data)
-    again = AIMEM.dump(loaded.grains, loaded.vectors, embeddings=True)
+    again = formats.dump(loaded, format="aimem", embeddings=True)
     assert again.losses == []
     assert _core.canonical_json(again.data) == _core.canonical_json(data)
 

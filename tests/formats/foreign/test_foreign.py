@@ -74,7 +74,7 @@ def test_a_format_of_another_system_is_only_read(name: str) -> None:
     with pytest.raises(UnsupportedError):
         formats.dump([grain], format=name)
     with pytest.raises(UnsupportedError):
-        FORMATS[name].dump([grain])
+        FORMATS[name].together({}, {})
 
 
 @pytest.mark.parametrize(("name", "path"), FILES, ids=IDS)

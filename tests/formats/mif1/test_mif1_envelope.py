@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from omsgrain import formats
 from omsgrain.errors import KeyMissingError, UnsupportedError
 from omsgrain.formats import DocumentError, sniff
 from omsgrain.formats.mif1 import document, envelope
@@ -199,7 +200,7 @@ def test_both_libraries_derive_the_same_key(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("layout", ["json", "yaml", "jsonl"])
 def test_a_document_is_sealed_and_opened_on_its_way(layout: Any) -> None:
     loaded = MIF1.load(document.spell(SEP, layout))
-    sealed = MIF1.dump(loaded.grains, key=KEY).data
+    sealed = formats.dump(loaded, format="mif1", key=KEY).data
     assert sniff(sealed) == "mif1"
     again = MIF1.load(sealed, key=KEY)
     assert again == loaded

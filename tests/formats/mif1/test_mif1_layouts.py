@@ -263,7 +263,7 @@ def test_a_bad_line_is_skipped_and_reported(line: bytes) -> None:
     assert [(one.line, read.left_out) for one in read.problems] == [(3, 1)]
     loaded = MIF1.load(b"".join(lines), limits=Mif1Limits(line=1_000_000))
     assert [one.line for one in loaded.problems] == [3]
-    assert len(json.loads(MIF1.dump(loaded.grains, layout="json").data)["todos"]) == 1
+    assert len(json.loads(formats.dump(loaded, format="mif1", layout="json").data)["todos"]) == 1
 
 
 def test_a_bad_record_is_reported_with_its_line() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from omsgrain import formats
 from omsgrain.formats import DocumentError
 from omsgrain.formats.json_text import JsonLimits
 from omsgrain.formats.mif2 import format as document
@@ -138,7 +139,7 @@ def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     where = re.match(r"/.*?/[0-9]+", pointer)
     assert where is not None
     left = edited(FULL, {where[0]: GONE})
-    assert json.loads(MIF2.dump(loaded.grains).data) == left
+    assert json.loads(formats.dump(loaded, format="mif2").data) == left
 
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
@@ -158,7 +159,7 @@ def test_accepted_with_a_warning(
     assert (rule, pointer) in rules(loaded.warnings)
     assert loaded.problems == ()
     assert (
-        MIF2.dump(loaded.grains).data
+        formats.dump(loaded, format="mif2").data
         == json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":")).encode()
     )
 
@@ -199,7 +200,7 @@ def test_one_bad_record_of_a_thousand() -> None:
     (problem,) = loaded.problems
     assert (problem.rule, problem.pointer) == ("invalid_type", "/memories/500/content")
     assert (problem.expected, problem.found) == ("a string", "an array")
-    assert len(json.loads(MIF2.dump(loaded.grains).data)["memories"]) == 999
+    assert len(json.loads(formats.dump(loaded, format="mif2").data)["memories"]) == 999
 
 
 def test_problems_are_counted_beyond_a_thousand() -> None:

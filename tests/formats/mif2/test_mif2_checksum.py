@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 
 import jcs
+from omsgrain import formats
 from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.format import CHECKSUM, MIF2, of_counts
 from support.conversion_pairs import FEWER
@@ -62,15 +63,15 @@ def test_a_change_is_seen_and_the_case_of_digits_is_not() -> None:
 
 def test_a_checksum_that_was_read_is_kept() -> None:
     for whole in (PLACEHOLDERS, DIALECT, CHECKSUM.sealed(FULL)):
-        again = json.loads(MIF2.dump(MIF2.load(spelled(whole)).grains).data)
+        again = json.loads(formats.dump(MIF2.load(spelled(whole)), format="mif2").data)
         assert again["export_meta"]["checksum"] == whole["export_meta"]["checksum"]
         assert CHECKSUM.verify(again) == CHECKSUM.verify(whole)
 
 
 def test_a_document_of_ours_that_is_written_in_part_has_a_checksum_of_that() -> None:
     loaded = MIF2.load(spelled(CHECKSUM.sealed(FULL)))
-    whole = json.loads(MIF2.dump(loaded.grains).data)
-    part = json.loads(MIF2.dump(loaded.grains, embeddings=False).data)
+    whole = json.loads(formats.dump(loaded, format="mif2").data)
+    part = json.loads(formats.dump(loaded, format="mif2", embeddings=False).data)
     assert "embeddings" in whole["memories"][0] and "embeddings" not in part["memories"][0]
     assert CHECKSUM.verify(whole) == CHECKSUM.verify(part) == "matched-jcs"
     assert whole["export_meta"]["checksum"] != part["export_meta"]["checksum"]

@@ -94,7 +94,7 @@ def test_bad_files_are_reported(tmp_path: Path) -> None:
         "/b.memory.json", "/c~0.memory.json/created"
     ]  # fmt: skip
     written: dict[str, bytes] = {}
-    directory.write_files(loaded.grains, lambda name, data: written.update({str(name): data}))
+    directory.write_files(loaded, lambda name, data: written.update({str(name): data}))
     assert {name: json.loads(data) for name, data in written.items()} == {"a.memory.json": MINIMAL}
 
 
@@ -121,7 +121,7 @@ def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     entry = {"path": name, "layout": "document", "count": 1}
     loaded = imported([ParsedDocuments(entry, [MINIMAL])], whole, user_id=None)
     with pytest.raises(SchemaError):
-        directory.write_files(loaded.grains, lambda _, __: None)
+        directory.write_files(loaded, lambda _, __: None)
 
 
 def test_local_memories_stay(tmp_path: Path) -> None:

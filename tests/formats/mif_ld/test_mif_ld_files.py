@@ -18,7 +18,6 @@ from omsgrain.formats.mif_ld import markdown
 from omsgrain.formats.mif_ld.directory import is_file, load_directory, write_files
 from omsgrain.formats.mif_ld.records import LIMITS
 from omsgrain.formats.mif_ld.validate import judge
-from omsgrain.grain import Grain
 from support.mif_ld_documents import (
     CITATION,
     CONTEXT,
@@ -48,14 +47,14 @@ def contents(found: formats.Import) -> list[str]:
     return [str(grain["object"]) for grain in found.grains if grain.type == "belief"]
 
 
-def files(grains: list[Grain], **options: Any) -> tuple[dict[str, bytes], list[Loss]]:
+def files(read: formats.Import, **options: Any) -> tuple[dict[str, bytes], list[Loss]]:
     made: dict[str, bytes] = {}
 
     def write(path: Any, data: bytes) -> None:
         assert str(path) not in made
         made[str(path)] = data
 
-    return made, write_files(grains, write, **options)
+    return made, write_files(read, write, **options)
 
 
 # -- directories ----------------------------------------------------------------------------------
@@ -89,15 +88,15 @@ def test_names_that_differ_in_case_only_are_two(notes: Path) -> None:
         (notes / name).write_bytes(memory(name[0]))
     found = load_directory(notes)
     assert contents(found) == ["A", "a"]
-    assert files(found.grains)[0].keys() == {"A.memory.json", "a.memory.json"}
+    assert files(found)[0].keys() == {"A.memory.json", "a.memory.json"}
     made = formats.load(spelled([json.loads(memory("Rose")), json.loads(memory("rose"))]))
-    assert files(made.grains)[0].keys() == {"Rose.memory.json", "rose-2.memory.json"}
+    assert files(made)[0].keys() == {"Rose.memory.json", "rose-2.memory.json"}
 
 
 def test_a_name_that_is_made_is_no_file_s_own(notes: Path) -> None:
     (notes / "garden.memory.md").write_text(NOTE)
     (notes / "z.jsonld").write_bytes(memory("garden"))
-    made, _ = files(load_directory(notes).grains, markdown=True)
+    made, _ = files(load_directory(notes), markdown=True)
     assert made.keys() == {"garden.memory.md", "garden-2.memory.md"}
     assert made["garden.memory.md"] == NOTE.encode()
 
@@ -115,13 +114,13 @@ def test_a_name_that_is_made_is_no_file_s_own(notes: Path) -> None:
 )
 def test_names_that_every_system_takes(id: str, name: str) -> None:
     found = formats.load(spelled([json.loads(memory(id))]))
-    assert list(files(found.grains, markdown=True)[0]) == [name]
+    assert list(files(found, markdown=True)[0]) == [name]
 
 
 @pytest.mark.parametrize("id", ["index", "log", "README"])
 def test_a_memory_has_no_reserved_file_name(id: str, notes: Path) -> None:
     whole = MINIMAL_1X | {"@id": f"urn:mif:{id}"}
-    made, _ = files(formats.load(spelled([whole])).grains, markdown=True)
+    made, _ = files(formats.load(spelled([whole])), markdown=True)
     for name, data in made.items():
         (notes / name).write_bytes(data)
     again = formats.dump(load_directory(notes), format="mif-ld", layout="document")

@@ -251,14 +251,18 @@ def test_a_bad_memory_is_refused() -> None:
 def test_windows_lines_come_back() -> None:
     data = OLD.replace("\n", "\r\n").encode()
     loaded = MIF_LD.load(data)
-    assert MIF_LD.dump(loaded.grains).data == data
-    assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["@id"].endswith("lite")
+    assert formats.dump(loaded, format="mif-ld").data == data
+    assert json.loads(formats.dump(loaded, format="mif-ld", layout="document").data)[
+        "@id"
+    ].endswith("lite")
 
 
 def test_unknown_members_are_kept_and_reported() -> None:
     loaded = MIF_LD.load(OLD.replace("tags:", "mood: good\ntags:").encode())
     assert [one.pointer for one in loaded.warnings] == ["/mood"]
-    assert json.loads(MIF_LD.dump(loaded.grains, layout="document").data)["mood"] == "good"
+    assert (
+        json.loads(formats.dump(loaded, format="mif-ld", layout="document").data)["mood"] == "good"
+    )
 
 
 def test_an_author_of_several() -> None:
@@ -270,12 +274,12 @@ def test_a_link_may_say_how_it_is_shown() -> None:
     data = (b"---\nid: a\ntype: semantic\ncreated: 2026-01-01T00:00:00Z\n---\n\nx\n"
             b"\n## Relationships\n\n- uses [[rake|the rake]]\n- uses [[can|]]\n")  # fmt: skip
     loaded = MIF_LD.load(data)
-    whole = json.loads(MIF_LD.dump(loaded.grains, layout="document").data)
+    whole = json.loads(formats.dump(loaded, format="mif-ld", layout="document").data)
     assert [one["target"]["@id"] for one in whole["relationships"]] == [
         "urn:mif:rake", "urn:mif:can"
     ]  # fmt: skip
     assert loaded.warnings == ()
-    assert MIF_LD.dump(loaded.grains).data == data
+    assert formats.dump(loaded, format="mif-ld").data == data
 
 
 def test_a_section_that_is_content_is_reported() -> None:

@@ -43,7 +43,9 @@ def returned(data: bytes, **options: Any) -> bytes:
     """Return the file made from the blobs of its grains alone."""
     loaded = MIF_LD.load(data, **options)
     assert loaded.problems == ()
-    again = MIF_LD.dump([og.Grain(grain.blob) for grain in loaded.grains], local=True)
+    again = formats.dump(
+        [og.Grain(grain.blob) for grain in loaded.grains], format="mif-ld", local=True
+    )
     assert again.losses == []
     return again.data
 
@@ -83,17 +85,19 @@ def test_files_of_all_kinds_come_back(whole: Any) -> None:
 def test_a_file_comes_back_to_the_byte(style: dict[str, Any]) -> None:
     for whole in EXAMPLES:
         data = json.dumps(whole, **style).encode() + b"\n"
-        assert MIF_LD.dump(MIF_LD.load(data, exact=True).grains, exact=True).data == data
+        assert (
+            formats.dump(MIF_LD.load(data, exact=True), format="mif-ld", exact=True).data == data
+        )
     odd = b'{"@context" :"a:b","@type":"Memory",\n"@id":"urn:mif:\\u0061","memoryType":"semantic",'
     odd += b'"content":"x","created":"2026-01-01T00:00:00Z","n":1E2}'
-    assert MIF_LD.dump(MIF_LD.load(odd, exact=True).grains, exact=True).data == odd
+    assert formats.dump(MIF_LD.load(odd, exact=True), format="mif-ld", exact=True).data == odd
     with pytest.raises(SchemaError):
-        MIF_LD.dump(MIF_LD.load(odd).grains, exact=True)
+        formats.dump(MIF_LD.load(odd), format="mif-ld", exact=True)
 
 
 def test_lines_come_back_to_the_byte() -> None:
     data = spelled(MINIMAL) + b"\r\n\n" + spelled(FULL_1X)
-    assert MIF_LD.dump(MIF_LD.load(data, exact=True).grains, exact=True).data == data
+    assert formats.dump(MIF_LD.load(data, exact=True), format="mif-ld", exact=True).data == data
 
 
 # -- what each memory is among grains -------------------------------------------------------------
@@ -240,7 +244,7 @@ def test_counters_of_memories_of_one_id() -> None:
     several.insert(1, MINIMAL)
     loaded = MIF_LD.load(spelled(several))
     assert len({grain.address for grain in loaded.grains if grain.type == "belief"}) == 1
-    assert json.loads(MIF_LD.dump(loaded.grains).data) == several
+    assert json.loads(formats.dump(loaded, format="mif-ld").data) == several
 
 
 # -- what is not taken, and what does not leave ---------------------------------------------------
@@ -250,12 +254,12 @@ def test_bad_memories_are_left_out() -> None:
     bad = {key: value for key, value in MINIMAL.items() if key != "content"}
     loaded = MIF_LD.load(spelled([MINIMAL, bad, FULL]))
     assert [one.pointer for one in loaded.problems] == ["/1"]
-    assert json.loads(MIF_LD.dump(loaded.grains).data) == [MINIMAL, FULL]
+    assert json.loads(formats.dump(loaded, format="mif-ld").data) == [MINIMAL, FULL]
     records = [{"kind": "memory", "payload": one} for one in (bad, FULL, bad, MINIMAL)]
     corpus = CORPUS | {"records": [*records, CORPUS["records"][2]]}
     loaded = MIF_LD.load(spelled(corpus))
     assert [one.pointer for one in loaded.problems] == ["/records/0/payload", "/records/2/payload"]
-    back = json.loads(MIF_LD.dump(loaded.grains).data)
+    back = json.loads(formats.dump(loaded, format="mif-ld").data)
     assert back == corpus | {"records": [records[1], *records[3:], CORPUS["records"][2]]}
     loaded = MIF_LD.load(spelled(MINIMAL) + b"\n" + spelled(bad) + b"\n{\n" + spelled(FULL))
     assert [one.line for one in loaded.problems] == [2, 3]
@@ -269,7 +273,7 @@ def test_sizes_are_bounded() -> None:
     # Of each only the first defect is kept, once there are a thousand.
     many = MIF_LD.load(b"[" + b'{"@type":"Memory"},' * 1500 + spelled(MINIMAL) + b"]")
     assert (many.problems[-1].rule, many.problems[-1].found) == ("more", "1300 more")
-    assert json.loads(MIF_LD.dump(loaded.grains).data) == [MINIMAL]
+    assert json.loads(formats.dump(loaded, format="mif-ld").data) == [MINIMAL]
     few = MifLdLimits(documents=2)
     corpus = {"@type": "MemoryCorpus", "records": [MINIMAL] * 3}
     lines = b"\n".join([spelled(MINIMAL)] * 3)
@@ -288,7 +292,7 @@ def test_lenient_mends_citations() -> None:
     loaded = MIF_LD.load(spelled(whole), mode="lenient")
     assert (len(loaded.warnings), len(loaded.dropped) > 1) == (1, True)
     mended = MINIMAL | {"citations": [CITATION | {"relevance": 1}]}
-    assert json.loads(MIF_LD.dump(loaded.grains).data) == mended
+    assert json.loads(formats.dump(loaded, format="mif-ld").data) == mended
 
 
 @pytest.mark.parametrize("namespace", ["_local", "_local/notes"])
@@ -307,7 +311,7 @@ def test_local_memories_stay(namespace: str) -> None:
 
 def test_embeddings_are_left_out_if_not_asked_for() -> None:
     loaded = MIF_LD.load(spelled(FULL))
-    dumped = MIF_LD.dump(loaded.grains, embeddings=False)
+    dumped = formats.dump(loaded, format="mif-ld", embeddings=False)
     assert [one.field for one in dumped.losses] == ["embedding"]
     without = {key: value for key, value in FULL.items() if key != "embedding"}
     assert json.loads(dumped.data) == without
@@ -315,14 +319,14 @@ def test_embeddings_are_left_out_if_not_asked_for() -> None:
 
 def test_layouts() -> None:
     loaded = MIF_LD.load(spelled([MINIMAL, FULL_1X]))
-    corpus = json.loads(MIF_LD.dump(loaded.grains, layout="corpus").data)
+    corpus = json.loads(formats.dump(loaded, format="mif-ld", layout="corpus").data)
     assert corpus["@type"] == "MemoryCorpus"
     assert [one["payload"] for one in corpus["records"]] == [MINIMAL, FULL_1X]
-    lines = MIF_LD.dump(loaded.grains, layout="lines").data.splitlines()
+    lines = formats.dump(loaded, format="mif-ld", layout="lines").data.splitlines()
     assert [json.loads(one) for one in lines] == [MINIMAL, FULL_1X]
     for layout in ("document", "markdown"):
         with pytest.raises((SchemaError, FormatError)):
-            MIF_LD.dump(loaded.grains, layout=layout)
+            formats.dump(loaded, format="mif-ld", layout=layout)
 
 
 def test_the_user_of_a_memory() -> None:
@@ -333,9 +337,7 @@ def test_the_user_of_a_memory() -> None:
 def test_a_missing_grain_is_an_error() -> None:
     grains = MIF_LD.load(spelled(FULL)).grains
     with pytest.raises(NotFoundError):
-        MIF_LD.dump(grains[1:])
-    with pytest.raises(SchemaError):
-        MIF_LD.dump(grains[:1])
+        formats.dump(grains[1:], format="mif-ld")
     found = TABLE.from_grain(grains[0], lambda address: grains[0])
     assert found is not None
     assert found[0] == "memory"

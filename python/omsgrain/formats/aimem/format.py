@@ -8,21 +8,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
-from omsgrain.errors import FormatError, OmsError, SchemaError
+from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats import document as documents
-from omsgrain.formats import source
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.records import FORMAT as NAME
-from omsgrain.formats.aimem.records import from_grain, native, to_grains
+from omsgrain.formats.aimem.records import TABLE, native, to_grains
 from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert.aimem import HUB, tenant_of
-from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
+from omsgrain.formats.convert.base import AS_MEMORIES
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.json_text import looked_into
 from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
 
@@ -38,6 +36,7 @@ class Aimem(Format):
     signed_as_text = True
     arrays = fields.ARRAYS
     hub = HUB
+    table = TABLE
     embeddings = False
     external = "id"
     spaces = AS_MEMORIES
@@ -89,50 +88,6 @@ class Aimem(Format):
         whole = documents.Manifest(self.name, read.envelope["checksum"], read.envelope, arrays)
         more = documents.manifest(whole, created_at=created_at, user_id=tenant)
         return documents.Import(self.name, [*grains.values(), *more], vectors, read.warnings)
-
-    def dump(
-        self,
-        grains: Iterable[Grain],
-        vectors: dict[str, documents.Vector],
-        *,
-        embeddings: bool = False,
-    ) -> documents.Dump:
-        """Write the bundle that the grains were, with its manifest among them."""
-        by_address = {grain.address: grain for grain in grains}
-        get = source.getter(by_address)
-        whole = documents.the_one(by_address.values(), self.name, get)
-        losses: list[documents.Loss] = []
-
-        def record(address: str) -> dict[str, Any]:
-            grain = get(address)
-            born = from_grain(grain, source.own(grain, get))
-            if born is None:
-                raise SchemaError(
-                    "the manifest lists a grain that is not a record of this format",
-                    field=f"/{address}",
-                )
-            if address in vectors:
-                if embeddings:
-                    born[1]["embedding"] = fields.encode(vectors[address].data)
-                else:
-                    losses.append(documents.Loss(address, "embedding", NOT_ASKED))
-            return born[1]
-
-        if not whole.arrays.keys() <= fields.ARRAYS.keys():
-            raise FormatError("the manifest lists an array that no bundle has", rule="manifest")
-        records = {
-            fields.ARRAYS[name]: [record(address) for address in listed]
-            for name, listed in whole.arrays.items()
-        }
-        data = document.write_bundle(Bundle(whole.envelope, records), set(whole.arrays))
-        return documents.Dump(data, losses)
-
-    def own_options(self, grains: list[Grain], options: dict[str, Any]) -> dict[str, Any]:
-        made_anew = ("user_id", "tenant_id", "exported_at", "producer", "strict")
-        return {name: value for name, value in options.items() if name not in made_anew}
-
-    def record_of(self, grain: Grain, get: Get) -> tuple[str, Record] | None:
-        return from_grain(grain, get)
 
     def read_bytes(self, path: Path) -> bytes:
         with path.open("rb") as source:

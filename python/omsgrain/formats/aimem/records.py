@@ -71,12 +71,12 @@ class AimemGrain(NamedTuple):
 
 def name_of(kind: Kind, record: Record) -> str:
     """By what a record is known: its URN, or for what has none the URNs that it joins."""
-    return _TABLE.name_of(kind, record)
+    return TABLE.name_of(kind, record)
 
 
 def to_grain(kind: Kind, record: Record, *, tenant: str) -> AimemGrain:
     bare, vector = _apart(kind, record)
-    return AimemGrain(*_TABLE.to_grain(kind, bare, owner=tenant), vector)
+    return AimemGrain(*TABLE.to_grain(kind, bare, owner=tenant), vector)
 
 
 def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[AimemGrain]:
@@ -85,12 +85,12 @@ def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[Ai
         bare, vector = _apart(kind, record)
         given.append((kind, bare))
         vectors.append(vector)
-    built = _TABLE.to_grains(given, owner=tenant)
+    built = TABLE.to_grains(given, owner=tenant)
     return [AimemGrain(*one, vector) for one, vector in zip(built, vectors, strict=True)]
 
 
 def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
-    return cast("tuple[Kind, Record] | None", _TABLE.from_grain(grain, get))
+    return cast("tuple[Kind, Record] | None", TABLE.from_grain(grain, get))
 
 
 def checked(
@@ -118,7 +118,7 @@ def checked(
 
 def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:
     """Whether a record came back; the order of its keys says nothing."""
-    return _TABLE.is_same(found, record)
+    return TABLE.is_same(found, record)
 
 
 def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
@@ -239,7 +239,7 @@ _SHAPES: dict[Kind, RecordShape] = {
     "chunk_entity": RecordShape(_of_link, _to_link, _pair),
 }
 # A bundle's checksum is of sorted keys, so their order says nothing.
-_TABLE: Final = RecordTable(FORMAT, cast("dict[str, RecordShape]", _SHAPES), ordered=False)
+TABLE: Final = RecordTable(FORMAT, cast("dict[str, RecordShape]", _SHAPES), ordered=False)
 
 
 MEMBER: Final = "x_omsgrain"

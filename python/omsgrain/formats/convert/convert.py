@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats import source as raw
@@ -21,7 +21,6 @@ from omsgrain.formats.convert.base import GENERATOR, NOT_ASKED, BuildOptions
 from omsgrain.formats.convert.gather import Born, Heap, bare, heap, parts_of
 from omsgrain.formats.convert.mif_ld import SHAPE
 from omsgrain.formats.document import (
-    KIND,
     Added,
     Dump,
     Import,
@@ -32,32 +31,12 @@ from omsgrain.formats.document import (
     open_manifest,
     parted,
 )
-from omsgrain.formats.mif import check_exact
+from omsgrain.formats.document import bare as plain
+from omsgrain.formats.mif_ld.document import without_local
 from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.records import Record, is_equal, object_of
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
-
-_DOCUMENT: Final = f'"k":"{KIND}"'.encode()
-
-
-def is_foreign(grains: Iterable[Grain], to: Format) -> bool:
-    """Whether these grains are more than a document of a format, which its own writer writes."""
-    by_address = {grain.address: grain for grain in grains}
-    get = raw.getter(by_address)
-    own: Manifest | None = None
-    for grain in by_address.values():
-        said = grain.get(raw.KEY)
-        if not isinstance(said, bytes) or _DOCUMENT not in said[:64]:
-            continue
-        whole = open_manifest(grain, get)
-        if whole is not None and whole.format == to.name:
-            own = whole
-    if own is None:
-        return True
-    of = b'{"f":"%b"' % to.name.encode()
-    listed = (one for array in own.arrays.values() for one in array)
-    return any(not get(one).get(raw.KEY, b"").startswith(of) for one in listed)
 
 
 def dump(
@@ -65,45 +44,73 @@ def dump(
     vectors: Mapping[str, Vector],
     to: Format,
     *,
+    local: bool = False,
+    exact: bool = False,
+    layout: str | None = None,
+    passphrase: str | None = None,
+    key: bytes | None = None,
     embeddings: bool | None = None,
     strict: bool = False,
     producer: str | None = None,
     user_id: str | None = None,
     exported_at: str | None = None,
-    exact: bool = False,
-    layout: str | None = None,
     shape: Shape | None = None,
-    passphrase: str | None = None,
-    key: bytes | None = None,
 ) -> Dump:
     to.refuse(layout=layout, shape=shape, passphrase=passphrase, key=key, producer=producer)
-    given = BuildOptions(to.embeddings if embeddings is None else embeddings, strict,
-                    **_said(producer=producer, user=user_id, exported_at=exported_at,
-                            shape=shape), beside=layout in (None, "corpus"))  # fmt: skip
+    options = build_options(to, embeddings=embeddings, strict=strict, producer=producer,
+                            user_id=user_id, exported_at=exported_at, shape=shape,
+                            beside=layout in (None, "corpus"))  # fmt: skip
     with raw.checking():
-        found = heap(grains)
-        document, losses = tree(found, to, vectors, given)
-    own = _own(found, to)
-    check_exact(own, exact=exact)
-    with raw.checking():
+        found, stay = leaving(grains, to, local=local)
+        own = _own(found, to)
+        if own is not None and (user_id, exported_at) != (None, None):
+            says = "a document of its own format keeps its user and its time"
+            raise SchemaError(says, field="/user_id", expected="neither")
+        document, losses = tree(found, to, vectors, options)
+        document = document if own is None else to.current(document)
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
-                                get=raw.getter(found.grains))  # fmt: skip
+                                local=local, get=raw.getter(found.grains))  # fmt: skip
     if passphrase is not None or key is not None:
         data = to.seal(data, passphrase, key)
-    return Dump(data, *parted([*losses, *lost]))
+    return Dump(data, *parted([*stay, *losses, *lost]))
+
+
+def build_options(
+    to: Format,
+    *,
+    embeddings: bool | None = None,
+    user_id: str | None = None,
+    **given: Any,
+) -> BuildOptions:
+    """The options of a document; those that are None are the usual ones."""
+    wanted = to.embeddings if embeddings is None else embeddings
+    return BuildOptions(wanted, **_said(user=user_id, **given))
+
+
+def leaving(grains: Iterable[Grain], to: Format, *, local: bool) -> tuple[Heap, list[Loss]]:
+    """Sort grains, without memories of the namespace ``_local`` unless these leave too.
+
+    A format that leaves them out of its own documents does so itself.
+    """
+    found = heap(grains)
+    if local or (to.leaves_local and _own(found, to) is not None):
+        return found, []
+    kept, stay = without_local(found.grains.values())
+    return (heap(kept) if stay else found), stay
 
 
 def tree(
     found: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions
 ) -> tuple[dict[str, Any], list[Loss]]:
     losses: list[Loss] = []
-    if not options.embeddings:
-        found, losses = bare(found)
     own = _own(found, to)
+    if not options.embeddings:
+        found, losses = bare(found, None if own is None else to.name)
+        own = _own(found, to)
+    if own is not None:
+        return _refilled(found, own, to, vectors, options, losses), losses
     made = remade(found, own, to, vectors, options)
     losses = losses + made.losses
-    if own is not None:
-        return _refilled(found, own, made, to, vectors, options), losses
     # A layout without room beside the memories can drop carried grains, so losses count.
     if not options.strict and (options.beside or not build.has_beside(made.envelope)):
         losses = [one for one in losses
@@ -151,29 +158,56 @@ def _own(found: Heap, to: Format) -> Manifest | None:
 def _refilled(
     found: Heap,
     own: Manifest,
-    made: build.Made,
     to: Format,
     vectors: Mapping[str, Vector],
     options: BuildOptions,
+    losses: list[Loss],
 ) -> dict[str, Any]:
-    known = {one.address: one.record for one in found.records.get(to.name, ())}
+    """The document of a manifest: its own records, and those made of the other grains in it."""
+    known = {one.address: one for one in found.records.get(to.name, ())}
+    get, every = raw.getter(found.grains), (one for array in own.arrays.values() for one in array)
+    foreign = {get(one).address for one in every if one not in known}
+    made: dict[str, list[tuple[Record, str]]] = {}
+    if foreign:
+        whole = remade(found, own, to, vectors, options)
+        losses += whole.losses
+        made = whole.arrays
     arrays: Records = {}
     for pointer, listed in own.arrays.items():
-        at: dict[str, list[dict[str, Any]]] = {}  # one record for each time an address appears
-        for record, address in reversed(made.arrays.get(pointer, ())):
+        at: dict[str, list[Record]] = {}  # one record for each time an address appears
+        for record, address in reversed(made.get(pointer, ())):
             at.setdefault(address, []).append(record)
-        try:
-            arrays[pointer] = [
-                with_vector(known[one], one, to, vectors, options)
-                if one in known
-                else _next(at[one])
-                for one in listed
-            ]
-        except KeyError:
-            raise SchemaError(
-                "the manifest lists a grain that is not a record of this format", field=pointer
-            ) from None
+        if lost := next((one for one in listed if one in foreign and one not in at), None):
+            says = "the manifest lists a grain that is not a record of this format"
+            raise SchemaError(says, field=f"/{lost}")
+        arrays[pointer] = [
+            _next(at[one])
+            if one in foreign
+            else plain(known[one].kind, _kept(known[one], to, vectors, options, losses))
+            for one in listed
+        ]
     return to.together(own.envelope, arrays)
+
+
+def _kept(
+    one: Born,
+    to: Format,
+    vectors: Mapping[str, Vector],
+    options: BuildOptions,
+    losses: list[Loss],
+) -> Record:
+    """A record of a document as it is written again."""
+    whole = one.record
+    if one.address in vectors:
+        whole = to.with_vector(one.record, vectors[one.address].data)
+    if options.embeddings:
+        return whole
+    if whole is not one.record:
+        losses.append(Loss(one.address, "embedding", NOT_ASKED))
+        return one.record
+    record, lost = to.without_embedding(one.record)
+    losses += lost
+    return record
 
 
 def _next(records: list[dict[str, Any]]) -> dict[str, Any]:

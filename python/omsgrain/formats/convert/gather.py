@@ -177,7 +177,7 @@ def heap(grains: Iterable[Grain]) -> Heap:
         if source is not None and (opened := open_manifest(grain, of_own)) is not None:
             found.manifests.append(opened)
             found.beside.append(address)
-        elif source is not None and (record := born(grain, source.format, of_own)) is not None:
+        elif source is not None and (record := born(grain, source, of_own)) is not None:
             found.records.setdefault(source.format, []).append(Born(address, *record))
         elif grain["type"] == "state" and raw.kind_of_ours(grain) is not None:
             found.beside.append(address)
@@ -198,9 +198,9 @@ def parts_of(grain: Grain) -> tuple[str, ...]:
     return () if source is None else source.parts
 
 
-def born(grain: Grain, format: str, get: raw.Get) -> tuple[str, Record] | None:
-    known = FORMATS.get(format)
-    return None if known is None else known.record_of(grain, get)
+def born(grain: Grain, source: Source, get: raw.Get) -> tuple[str, Record] | None:
+    known = FORMATS.get(source.format)
+    return None if known is None else known.record_of(grain, get, source)
 
 
 def _in_order(found: Heap, manifest: Manifest) -> None:
@@ -212,12 +212,15 @@ def _in_order(found: Heap, manifest: Manifest) -> None:
     found.records[manifest.format] = order + [one for one in records if one.address not in listed]
 
 
-def bare(found: Heap) -> tuple[Heap, list[Loss]]:
-    """Remove the embeddings from records, and the kept text of a document, which has them too."""
+def bare(found: Heap, stays: str | None) -> tuple[Heap, list[Loss]]:
+    """Remove the embeddings from records, and the kept text of a document, which has them too.
+
+    Those of the format that stays are left to its document.
+    """
     made: dict[str, BuiltGrain] = {}
     losses: list[Loss] = []
     for format in FORMATS.values():
-        if not isinstance(format, Mif) or format.embedding_member is None:
+        if not isinstance(format, Mif) or format.embedding_member is None or format.name == stays:
             continue
         member = format.embedding_member
         for one in found.records.get(format.name, ()):

@@ -292,11 +292,7 @@ _ENTITY_TYPE: Final = re.compile(r"[a-z][a-z0-9-]*")
 
 
 def tree(envelope: Mapping[str, Any], arrays: Mapping[str, list[base.Record]]) -> dict[str, Any]:
-    values = [
-        one["value"] if not is_memory(one) and one.keys() == {"value"} else one
-        for one in arrays.get(ARRAY, ())
-    ]
-    values = list(together(values, envelope.get("volatile") or {}))
+    values = list(together(arrays.get(ARRAY, ()), envelope.get("volatile") or {}))
     files = list(envelope.get("files", ()))
     if len(files) == 1 and files[0].get("count") != len(values):
         first = files[0] | {"count": len(values)}

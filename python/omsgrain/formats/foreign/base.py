@@ -17,18 +17,15 @@ from typing import Any, ClassVar, Final
 from uuid import NAMESPACE_URL, uuid5
 
 from omsgrain import _core
-from omsgrain.errors import UnsupportedError
 from omsgrain.formats import json_text, times
 from omsgrain.formats.base import Format
 from omsgrain.formats.convert.mif2 import HUB
-from omsgrain.formats.document import Added, Dump, Import, Loss
+from omsgrain.formats.document import Added, Import, Loss
 from omsgrain.formats.json_text import spell
 from omsgrain.formats.mif2.check import VERSION
 from omsgrain.formats.mif2.format import MIF2, of_dict
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, DocumentFindings, Problem
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get
-from omsgrain.grain import Grain
 
 RULES: Final = {
     "not_lines": "the line is not a JSON object",
@@ -268,18 +265,6 @@ class ForeignFormat(Format):
         warnings = (*found.warnings, *found.dropped)
         total = len(found.problems)
         return DocumentFindings(name, self.name, counts, found.problems[:MOST], total, warnings)
-
-    def dump(self, *args: Any, **options: Any) -> Dump:
-        raise self._only_read()
-
-    def together(self, envelope: dict[str, Any], arrays: Any) -> dict[str, Any]:
-        raise self._only_read()
-
-    def record_of(self, grain: Grain, get: Get) -> None:
-        return None
-
-    def _only_read(self) -> UnsupportedError:
-        return UnsupportedError(f"{self.title} is only read", found=self.name)
 
 
 def time_of(value: Any) -> str | None:

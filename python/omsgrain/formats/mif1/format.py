@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
@@ -15,12 +15,12 @@ from omsgrain.formats.convert.base import PREFIXES
 from omsgrain.formats.convert.mif1 import HUB, SAID_BY_TYPE, SPACES
 from omsgrain.formats.document import (
     CHANGED,
-    Dump,
     Import,
     Loss,
     Manifest,
     RecordItem,
     Vector,
+    check_exact,
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
@@ -29,7 +29,6 @@ from omsgrain.formats.mif import (
     MifDocument,
     Reads,
     VersionedMif,
-    check_exact,
     formed_of,
     with_room,
 )
@@ -39,7 +38,6 @@ from omsgrain.formats.mif1.records import TABLE
 from omsgrain.formats.problems import Verdict
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Get, same
-from omsgrain.grain import Grain
 
 _ARRAYS: Final = {**check.ARRAYS, check.CONSENT: "consent"}
 
@@ -61,7 +59,6 @@ class Mif1(VersionedMif):
     table = TABLE
     limits = check.LIMITS
     embedding_member = "embedding"
-    embedded = frozenset(_ARRAYS.values())
     around = "export"
     checksums = documents.CHECKSUM
     warnings = check.WARNINGS
@@ -101,36 +98,6 @@ class Mif1(VersionedMif):
     def vector(self, item: RecordItem) -> Vector | None:
         return vector_of(item.value.get("embedding"))
 
-    def dump(
-        self,
-        grains: Iterable[Grain],
-        vectors: Mapping[str, Vector] | None = None,
-        *,
-        layout: check.Layout | None = None,
-        embeddings: bool = True,
-        exact: bool = False,
-        passphrase: str | None = None,
-        key: bytes | None = None,
-    ) -> Dump:
-        if layout is not None and layout not in get_args(check.Layout):
-            raise SchemaError(
-                f"unknown layout {layout!r}", expected=", ".join(get_args(check.Layout))
-            )
-        found, get = self.own(grains)
-        kept = _layout(found.layout)
-        changed = layout is not None and layout != kept
-        check_exact(found, exact=exact, changed=changed)
-        losses: list[Loss] = []
-        document = self.rebuilt(found, get, losses, embeddings=embeddings)
-        data = (
-            documents.spell(document, layout or kept)
-            if changed
-            else _as_it_was(found, document, get, exact=exact)
-        )
-        if passphrase is not None or key is not None:
-            data = self.seal(data, passphrase, key)
-        return Dump(data, losses)
-
     def numbered(self, kind: str, id: str, count: int) -> str | None:
         return f"{id} {count}" if kind == "entity" else None
 
@@ -152,11 +119,17 @@ class Mif1(VersionedMif):
         layout: Any,
         shape: object,
         exact: bool,
+        local: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
-        if own is not None and layout in (None, own.layout or "json"):
-            return _as_it_was(own, document, get, exact=exact), []
-        return documents.spell(document, layout or "json"), []
+        if layout not in (None, *self.layouts):
+            raise SchemaError(f"unknown layout {layout!r}", expected=", ".join(self.layouts))
+        kept = _layout(None if own is None else own.layout)
+        changed = layout not in (None, kept)
+        check_exact(own, exact=exact, changed=changed)
+        if own is None or changed:
+            return documents.spell(document, layout or kept), []
+        return _as_it_was(own, document, get, exact=exact), []
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]

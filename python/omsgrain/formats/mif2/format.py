@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from omsgrain.formats import document as documents
@@ -17,7 +17,6 @@ from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import Record, short_name
 from omsgrain.formats.source import Get
-from omsgrain.grain import Grain
 
 _COUNTED: Final = ("memories", "todos", "projects", "reminders")
 
@@ -79,7 +78,6 @@ class Mif2(mif.VersionedMif):
     table = TABLE
     limits = check.LIMITS
     embedding_member = "embeddings"
-    embedded = frozenset(("memory",))
     around = "export_meta"
     checksums = CHECKSUM
     warnings = check.WARNINGS
@@ -113,20 +111,6 @@ class Mif2(mif.VersionedMif):
             return None
         return documents.vector_of(item.value.get("embeddings"))
 
-    def dump(
-        self,
-        grains: Iterable[Grain],
-        vectors: Mapping[str, documents.Vector] | None = None,
-        *,
-        embeddings: bool = True,
-        exact: bool = False,
-    ) -> documents.Dump:
-        found, get = self.own(grains)
-        mif.check_exact(found, exact=exact)
-        losses: list[documents.Loss] = []
-        document = self.rebuilt(found, get, losses, embeddings=embeddings)
-        return documents.Dump(documents.spelled(found, document, get, exact=exact), losses)
-
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
         vendors = envelope.setdefault("vendor_extensions", {})
         vendors.setdefault(CARRIED, {})["grains"] = grains
@@ -148,8 +132,10 @@ class Mif2(mif.VersionedMif):
         layout: object,
         shape: object,
         exact: bool,
+        local: bool,
         get: Get,
     ) -> tuple[bytes, list[documents.Loss]]:
+        documents.check_exact(own, exact=exact)
         if own is None:
             return json_text.spell(document), []
         return documents.spelled(own, document, get, exact=exact), []

@@ -17,17 +17,16 @@ from typing import Any, Final, NoReturn
 from omsgrain import formats
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
-from omsgrain.formats.convert.convert import is_foreign
+from omsgrain.formats.convert.convert import build_options, leaving, tree
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld import markdown as markdown_text
 from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
-from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape, own
+from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape
 from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.mif_ld.validate import Mode
 from omsgrain.formats.problems import DocumentError, Problem
-from omsgrain.grain import Grain
 
 DIRECTORY: Final = "directory"
 _PERHAPS: Final = (".json", ".ndjson", ".jsonl")
@@ -108,17 +107,20 @@ def load_directory(
 
 
 def write_files(
-    grains: Iterable[Grain],
+    read: Import,
     write: Callable[[PurePosixPath, bytes], None],
     *,
     markdown: bool = False,
     shape: Shape | None = None,
     local: bool = False,
+    **options: Any,
 ) -> list[Loss]:
     """Write the files of a loaded directory, or one file for each memory."""
-    whole, values, _ = own(grains)
-    losses: list[Loss] = []
-    files = [_in_shape(file, shape, losses) for file in files_of(whole, values, local, losses)]
+    found, losses = leaving(read.grains, MIF_LD, local=local)
+    given = build_options(MIF_LD, shape=shape, beside=False, **options)
+    made, lost = tree(found, MIF_LD, read.vectors, given)
+    losses += lost
+    files = [_in_shape(file, shape, losses) for file in files_of(made, local, losses)]
     named_so = (file.entry.get("path") for file in files)
     used = {name.lower() for name in named_so if isinstance(name, str)}
     for file in files:
@@ -130,8 +132,8 @@ def write_files(
         parts = [file] if isinstance(named, str) and not markdown else _single(file, markdown)
         for part in parts:
             name = part.entry.get("path") or _name_of(part.values[0], part.entry["layout"], used)
-            data, lost = document.write_file(part.entry, part.values)
-            losses += [Loss(*one) for one in lost]
+            data, less = document.write_file(part.entry, part.values)
+            losses += [Loss(*one) for one in less]
             write(_inside(name), data)
     return losses
 
@@ -169,12 +171,6 @@ def _write_directory(
     read: Import, path: Path, replace: bool, as_markdown: bool, options: dict[str, Any]
 ) -> list[Loss]:
     """Write memory files below a directory; all of them appear at once."""
-    local, losses = bool(options.pop("local", False)), list[Loss]()
-    if is_foreign(read.grains, MIF_LD):
-        dumped = formats.dump(read, format=FORMAT, layout="array", local=local, **options)
-        # Read it again as is: carried grains stay inside their memories.
-        read, losses = MIF_LD.load(dumped.data), [*dumped.losses, *dumped.added]
-    shape = options.get("shape")
     with NewFiles(replace=replace) as files:
 
         def write(name: PurePosixPath, data: bytes) -> None:
@@ -182,9 +178,7 @@ def _write_directory(
             file.parent.mkdir(parents=True, exist_ok=True)
             files.add(file, [data])
 
-        return losses + write_files(
-            read.grains, write, markdown=as_markdown, shape=shape, local=local
-        )
+        return write_files(read, write, markdown=as_markdown, **options)
 
 
 def _layout_of_path(path: Path) -> str | None:

@@ -9,21 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from omsgrain.errors import FormatError, SchemaError
+from omsgrain.errors import SchemaError
 from omsgrain.formats.base import Records, Said
-from omsgrain.formats.convert.base import AS_MEMORIES
+from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
 from omsgrain.formats.convert.mif_ld import ARRAY, CARRIED, HUB, SAID_BY_TYPE, SHAPE, tree
 from omsgrain.formats.document import (
     CHANGED,
-    Dump,
     Import,
     Loss,
     Manifest,
-    Vector,
-    bare,
+    check_exact,
     manifest,
     spelled,
-    the_one,
 )
 from omsgrain.formats.json_text import of_bytes, style_of
 from omsgrain.formats.mif import Mif, Reads
@@ -40,7 +37,7 @@ from omsgrain.formats.mif_ld.records import (
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, newest
-from omsgrain.formats.source import Get, checking, getter
+from omsgrain.formats.source import Get
 from omsgrain.grain import Grain
 
 _ARRAYS: Final = {ARRAY: "memory"}
@@ -137,45 +134,6 @@ class MifLd(Mif):
 
         return {"layout": layout_of_file(name, data), "shape": shape_of_name(name)}
 
-    def dump(
-        self,
-        grains: Iterable[Grain],
-        vectors: Mapping[str, Vector] | None = None,
-        *,
-        embeddings: bool = True,
-        exact: bool = False,
-        layout: document.Layout | None = None,
-        shape: Shape | None = None,
-        local: bool = False,
-    ) -> Dump:
-        whole, values, get = own(grains)
-        with checking():
-            losses: list[Loss] = []
-            if not embeddings:
-                values = [_without_embedding(value, losses) for value in values]
-            files = list(files_of(whole, values, local, losses))
-            values = in_shape((one for file in files for one in file.values), shape, losses)
-            alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
-            if alone and not values:
-                raise SchemaError(document.STAYS, field="/local", expected="local=True")
-            entry = _entry([file.entry for file in files], values, layout)
-            if layout is not None and layout != entry["layout"]:
-                entry = document.entry(layout, values)
-            elif exact and not (
-                whole.style or whole.text or "text" in entry or entry["layout"] == "markdown"
-            ):
-                says = "the file was loaded without its exact text; load it with exact=True"
-                raise SchemaError(says)
-            if entry["layout"] in ("lines", "markdown"):
-                data, lost = document.write_file(entry, values)
-                if exact and data != str(entry.get("text", data.decode())).encode():
-                    raise SchemaError(CHANGED, field="/exact")
-                return Dump(data, losses + [Loss(*one) for one in lost])
-            if layout is not None and layout != whole.layout:
-                return Dump(document.write_file(entry, values)[0], losses)
-            tree = document.tree(entry, values)
-            return Dump(spelled(whole, tree, get, exact=exact), losses)
-
     def left_out(self, found: Import) -> list[Loss]:
         return [Loss(one.pointer, of, f"it was skipped: {one.rule}")
                 for of, listed in (("record", found.problems), ("citation", found.dropped))
@@ -214,6 +172,12 @@ class MifLd(Mif):
         whole = envelope[_FILES][0]["corpus"]
         whole["extensions"] = {CARRIED: {"grains": grains}}
 
+    def without_embedding(self, record: Record) -> tuple[Record, list[Loss]]:
+        if not is_memory(record) or "embedding" not in record:
+            return record, []
+        left = {name: value for name, value in record.items() if name != "embedding"}
+        return left, [Loss(record["@id"], "embedding", NOT_ASKED)]
+
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
         return tree(envelope, arrays)
 
@@ -251,16 +215,26 @@ class MifLd(Mif):
         layout: document.Layout | None,
         shape: Shape | None,
         exact: bool,
+        local: bool,
         get: Get,
     ) -> tuple[bytes, list[Loss]]:
         losses: list[Loss] = []
-        values = in_shape(made["memories"], shape, losses)
-        entry = _entry(made["files"], values, layout)
-        if layout is not None and layout != entry["layout"]:
+        files = files_of(made, local, losses)
+        values = in_shape((one for file in files for one in file.values), shape, losses)
+        alone = len(files) == 1 and files[0].entry["layout"] in ("document", "markdown")
+        if alone and not values:
+            raise SchemaError(document.STAYS, field="/local", expected="local=True")
+        entry = _entry([file.entry for file in files], values, layout)
+        changed = layout not in (None, entry["layout"])
+        if changed and layout is not None:
             entry = document.entry(layout, values)
-        elif own is not None and entry["layout"] not in ("lines", "markdown"):
+        by_itself = "text" in entry or entry["layout"] == "markdown"
+        check_exact(own, exact=exact and not (by_itself and own is not None and not changed))
+        if own is not None and not changed and entry["layout"] not in ("lines", "markdown"):
             return spelled(own, document.tree(entry, values), get, exact=exact), losses
         data, lost = document.write_file(entry, values)
+        if exact and data != str(entry.get("text", data.decode())).encode():
+            raise SchemaError(CHANGED, field="/exact")
         return data, losses + [Loss(*one) for one in lost]
 
 
@@ -321,22 +295,12 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*found[:MOST], rest)
 
 
-def own(grains: Iterable[Grain]) -> tuple[Manifest, list[Any], Get]:
-    by_address = {grain.address: grain for grain in grains}
-    get = getter(by_address)
-    found = the_one(by_address.values(), FORMAT, get)
-    values = [bare(*TABLE.listed(address, get)) for address in found.arrays.get(ARRAY, ())]
-    counters = found.envelope.get(_COUNTERS) or {}
-    if not isinstance(counters, dict):
-        raise FormatError("the counters in the manifest are malformed", rule="manifest")
-    return found, list(document.together(values, counters)), get
-
-
 def files_of(
-    whole: Manifest, given: list[Any], local: bool, losses: list[Loss]
-) -> Iterator[document.ParsedDocuments]:
-    at = 0
-    for entry in whole.envelope.get(_FILES, ()):
+    made: Mapping[str, Any], local: bool, losses: list[Loss]
+) -> list[document.ParsedDocuments]:
+    """The files of a document, without memories that are not exported."""
+    at, given, files = 0, made["memories"], []
+    for entry in made[_FILES]:
         values = given[at : at + entry["count"]]
         at += entry["count"]
         stays = [not local and is_local(value) for value in values]
@@ -345,9 +309,10 @@ def files_of(
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
-        yield document.ParsedDocuments(entry, values)
+        files.append(document.ParsedDocuments(entry, values))
     if at != len(given):
         raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
+    return files
 
 
 def in_shape(values: Iterable[Any], shape: Shape | None, losses: list[Loss]) -> list[Any]:
@@ -366,10 +331,3 @@ def is_local(value: Any) -> bool:
     """Whether a memory's namespace is `_local`, which is not exported."""
     namespace = value.get("namespace") if isinstance(value, dict) else None
     return isinstance(namespace, str) and (namespace == LOCAL or namespace.startswith(f"{LOCAL}/"))
-
-
-def _without_embedding(value: Any, losses: list[Loss]) -> Any:
-    if not is_memory(value) or "embedding" not in value:
-        return value
-    losses.append(Loss(value["@id"], "embedding", "the export leaves out embeddings"))
-    return {key: one for key, one in value.items() if key != "embedding"}
