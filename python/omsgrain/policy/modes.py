@@ -230,15 +230,7 @@ def claim(new: Grain) -> bytes:
 
     It is the canonical payload in the grain's own encoding, uncompressed, without the
     co-signatures. Each signature also covers the superseded grain's address as external data, so
-    that it permits no other supersession.
-
-    Args:
-        new: the superseding grain, with or without ``supersession_auth``.
-
-    Returns:
-        One map in MessagePack or CBOR.
-
-    Spec: OMS §23.2
+    that it permits no other supersession. Spec: OMS §23.2
     """
     fields = new.to_dict()
     fields.pop("supersession_auth", None)

@@ -96,12 +96,7 @@ def marker(type: str) -> str:
 
 
 def redact_text(text: str, detectors: Sequence[Detector] = DEFAULT) -> Redacted:
-    """Replace findings in a text; existing markers stay.
-
-    Args:
-        text: the text.
-        detectors: the detectors to use.
-    """
+    """Replace findings in a text; existing markers stay."""
     return _replaced(text, spans(text, detectors))
 
 
@@ -112,11 +107,6 @@ def redact_value(
 
     A key is evidence for its value: ``{"password": "x"}`` is redacted, and so is a ``value``
     beside a ``name`` or ``key``. Numbers stay. Keys that become equal are numbered.
-
-    Args:
-        value: the tree.
-        detectors: the detectors to use.
-        keep: pointers to leave unchanged.
     """
     return _TreeWalk(detectors, keeps(keep)).run(value)
 
@@ -282,12 +272,7 @@ class RedactedRecord(NamedTuple):
 
 
 def redact_record(record: dict[str, Any], *, keep: Keep = ()) -> RedactedRecord:
-    """Redact every string of a record, and remove its embeddings if anything changed.
-
-    Args:
-        record: the record.
-        keep: pointers to leave unchanged.
-    """
+    """Redact every string of a record, and remove its embeddings if anything changed."""
     vectors = [name for name in EMBEDDINGS if name in record]
     rest = {name: value for name, value in record.items() if name not in vectors}
     found = redact_value(rest, keep=keep)

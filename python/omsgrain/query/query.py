@@ -182,11 +182,7 @@ class PageReader(Protocol):
     ) -> tuple[list[tuple[bytes, str]], bytes, bool] | None:
         """Return blobs and their addresses, the place of the last, and whether there are more.
 
-        Args:
-            key: the list.
-            newest: newest first.
-            limit: how many grains.
-            unsure: return None if a grain of this type is among them.
+        None if a grain of the type ``unsure`` is among them.
         """
         ...
 

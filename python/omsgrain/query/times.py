@@ -71,12 +71,7 @@ def spell_age(ms: int) -> str:
 
 
 def duration(value: object, *, field: str) -> int:
-    """Return a length of time in ms.
-
-    Raises:
-        SchemaError: it is none.
-        RangeError: it is negative.
-    """
+    """Return a length of time in ms, which is not negative."""
     found = age(value)
     if found is None:
         raise SchemaError("not a length of time", field=field, expected=_DURATION)
@@ -100,17 +95,7 @@ def spelled(value: Time | None, *, field: str, now: int) -> str | None:
 
 
 def millis(value: Time, *, field: str, now: int, ahead: bool = False) -> int:
-    """Return a time in ms since 1970.
-
-    Args:
-        value: the time.
-        field: what it is for, for errors: ``/created_after``.
-        now: the present time in ms, from which ages count.
-        ahead: whether spans of time count from now on, and not before now.
-
-    Raises:
-        SchemaError: it is not a time.
-    """
+    """Return a time in ms since 1970; with ``ahead``, spans count from now on, and not before."""
     span = age(value)
     if span is not None:
         return now + span if ahead else now - span

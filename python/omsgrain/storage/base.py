@@ -175,12 +175,7 @@ class Reader(Protocol):
         ...
 
     def keys_of(self, seq: int) -> UserKeys | None:
-        """Return the keys of an encrypted grain; None from a reader without keys.
-
-        Raises:
-            KeyMissingError: the keys are not here.
-            ErasedError: they were destroyed.
-        """
+        """Return the keys of an encrypted grain; None from a reader without keys."""
         return None
 
     def count(self) -> int:
@@ -214,12 +209,9 @@ class Reader(Protocol):
     def page(
         self, after: int, grains: int = PAGE_GRAINS, size: int = PAGE_BYTES
     ) -> list[tuple[int, bytes]]:
-        """Return the next blobs with their sequence numbers, in order.
+        """Return the next blobs with their sequence numbers, in order, until there are enough.
 
-        Args:
-            after: the last sequence number that was read; 0 from the start.
-            grains: maximum number of grains.
-            size: stop once this many bytes are read; the first blob is always read.
+        The first blob is always read, however large it is.
         """
         ...
 
@@ -254,13 +246,7 @@ class Reader(Protocol):
     def named(self, digest: bytes) -> Grain | None:
         """Return the grain at an address, verified by its hash; None if it is missing.
 
-        With keys, an encrypted grain is decrypted by any key that fits.
-
-        Raises:
-            IntegrityError: the stored bytes are damaged.
-            KeyMissingError: the keys do not include the grain's key.
-            ErasedError: its key was destroyed.
-            OmsError: the decrypted bytes are not a grain.
+        With keys, an encrypted grain is decrypted by any key that fits, or refused.
         """
         blob = self.get(digest)
         if blob is None:
@@ -292,21 +278,13 @@ class Reader(Protocol):
     ) -> None:
         """Announce what will be read of the grains in the next iteration over places.
 
-        It affects only speed: a store on a server returns it along with the places.
-
-        Args:
-            grains: approximate number of grains with all terms that will be read.
-            terms: the terms to look up for each grain.
-            states: whether the state of each grain will be read.
+        That is about so many grains that have all terms, and perhaps the states of all. It affects
+        only speed: a store on a server returns it along with the places.
         """
         return None
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
-        """Return the grains at some places of the index as ``grain`` does; skip missing ones.
-
-        Raises:
-            IntegrityError: a grain does not belong to its place.
-        """
+        """Return the grains at some places of the index as ``grain`` does; skip missing ones."""
         read = [(place, self.grain(int.from_bytes(place[12:], "big"))) for place in places]
         found = [(place, grain) for place, grain in read if grain is not None]
         if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
@@ -332,14 +310,7 @@ class Reader(Protocol):
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
     ) -> Iterator[bytes]:
-        """Iterate over the places of the grains with a term, in order.
-
-        Args:
-            key: the term.
-            after: start after this place; None for the start.
-            newest: newest first instead of oldest first.
-            which: "current", "past" or "all" grains.
-        """
+        """Iterate over the places of the grains with a term, in order, after one of them."""
         ...
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
@@ -386,11 +357,6 @@ class Reader(Protocol):
         """Iterate over the keys and values of a table of life STATE, by rising keys.
 
         A writer may change rows during the iteration, which may or may not include added rows.
-
-        Args:
-            table: the table.
-            after: only keys after this one.
-            prefix: only keys with this prefix.
         """
         ...
 
@@ -415,20 +381,15 @@ class Writer(Reader, Protocol):
     """A write transaction, which also reads what it has written."""
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
-        """Append (digest, blob) pairs in the given order.
+        """Append (digest, blob) pairs in the given order; return for each whether it is new.
 
-        Returns:
-            For each pair, whether it is new. An existing or repeated digest changes nothing. A
-            removed one is new again, with a new number.
+        An existing or repeated digest changes nothing. A removed one is new again, with a new
+        number.
         """
         ...
 
     def set_row(self, table: Table, key: bytes, value: bytes | None) -> None:
-        """Set the value of a key in a table of life STATE; None deletes it.
-
-        Raises:
-            StoreError: the key is empty, or longer than 511 bytes.
-        """
+        """Set the value of a key in a table of life STATE; None deletes it."""
         ...
 
     def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
@@ -443,24 +404,11 @@ class Writer(Reader, Protocol):
         ...
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
-        """Delete rows of a table of life STATE or BLIND whose keys have a prefix.
-
-        Args:
-            table: the table.
-            prefix: the prefix.
-            most: maximum number of rows to delete.
-
-        Returns:
-            The number of deleted rows.
-        """
+        """Delete rows of a table of life STATE or BLIND whose keys have a prefix; count them."""
         ...
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        """Write an event about a grain.
-
-        Returns:
-            The event's own sequence number.
-        """
+        """Write an event about a grain; return the event's own sequence number."""
         ...
 
     def next_number(self) -> int:
@@ -468,20 +416,13 @@ class Writer(Reader, Protocol):
         ...
 
     def set_past(self, seq: int, past: bool) -> None:
-        """Move a grain's index rows to the past ones, or back.
-
-        Args:
-            seq: the grain.
-            past: whether the grain is past, after its row of states-0 was set.
-        """
+        """Move a grain's index rows to the past ones, or back, after its state was set."""
         ...
 
     def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
         """Set the record of the indexed paths, in a commit of its own.
 
-        Args:
-            record: the record; None if there are no paths.
-            later: whether it changes the index rows of grains to come.
+        With ``later``, it changes the index rows of grains to come.
         """
         ...
 
@@ -562,15 +503,9 @@ class Storage(Protocol):
         """Run ``work`` in a write transaction, and return its result durably.
 
         An exception in ``work`` rolls back the transaction. ``work`` may run again over the same
-        snapshot, for example after the file grew, so it must have no other effects.
-
-        Args:
-            work: the function to run.
-            expecting: addresses that it will look up; a store on a server fetches them in advance.
-            alone: share the commit with no other work.
-
-        Raises:
-            StoreError: the store is read-only, full or damaged. Nothing was written.
+        snapshot, for example after the file grew, so it must have no other effects. A store on a
+        server fetches the addresses that it expects in advance. ``alone``: it shares the commit
+        with no other work.
         """
         ...
 

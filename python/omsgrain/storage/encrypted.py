@@ -116,8 +116,7 @@ class DecryptingReader(Reader):
     def keys_to_open(self, user_id: str) -> UserKeys | None:
         """Return the keys of a user whose grains are to be opened; None if the ring has none.
 
-        Raises:
-            UnsupportedError: the user has more than ``MOST_OPENED`` encrypted grains.
+        A user with more than ``MOST_OPENED`` encrypted grains is refused.
         """
         keys = None
         with suppress(RangeError):  # too long for a user id, so it has no keys

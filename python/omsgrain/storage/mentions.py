@@ -147,11 +147,7 @@ def replace(writer: Writer, marks: Mapping[bytes, bytes]) -> None:
 def release(writer: Writer, leaving: Mapping[bytes, int]) -> None:
     """Drop the events of grains that leave without a trace, and what leads to their rows.
 
-    A review keeps its event.
-
-    Args:
-        writer: the transaction, before the grains are removed.
-        leaving: the numbers of the grains, by each of their addresses.
+    A review keeps its event. ``leaving`` has the numbers of the grains by each of their addresses.
     """
     while catch_up(writer):
         pass

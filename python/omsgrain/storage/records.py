@@ -412,11 +412,7 @@ def pack_ranges(found: Ranges) -> bytes:
 
 
 def ranges_of(row: bytes) -> Ranges:
-    """Parse a row.
-
-    Raises:
-        IntegrityError: the row is damaged.
-    """
+    """Parse a row."""
     parsed = _numbers_of(row)
     found: Ranges = []
     before = 0

@@ -130,16 +130,10 @@ class HistoryLimiter:
         whole: bool = False,
         most: int | None = None,
     ) -> tuple[int, Counter[str]]:
-        """Remove what is beyond the limits.
+        """Remove what is beyond the limits, in so many steps at the most.
 
-        Args:
-            context: the store.
-            still: whether to go on.
-            whole: look at all old grains, those too that were kept before.
-            most: maximum number of steps.
-
-        Returns:
-            The number of removed grains, and the rules that kept others.
+        With ``whole``, look at all old grains, those too that were kept before. Returns the number
+        of removed grains, and the rules that kept others.
         """
         kept = Counter[str]()
         removed = 0
@@ -199,11 +193,7 @@ class HistoryLimiter:
     def _remove(self, context: Context, first: bool, whole: bool, writer: Writer) -> Step:
         """Remove the next grains that are beyond the limits, in a transaction of its own.
 
-        Args:
-            context: the store.
-            first: whether no step of this run came before.
-            whole: whether the run looks at all old grains, and waits for nothing.
-            writer: the transaction.
+        ``first``: no step of this run came before. ``whole``: the run waits for nothing.
         """
         limits, at, now = self._limits, self._at, context.settings.clock()
         count = writer.count()
@@ -304,15 +294,9 @@ def for_size(excess: int, used: int, grains: int) -> int:
 
 
 def next_page(reader: Reader, at: AgePosition, horizon: int | None, most: int) -> GrainPage:
-    """Return the next grains by age.
+    """Return the next grains by age, after others; with a horizon, those created before it, ms.
 
     The time inside an encrypted grain is hidden: it counts as created when it was stored.
-
-    Args:
-        reader: the transaction.
-        at: the last grains before them.
-        horizon: only grains created before this time, ms.
-        most: maximum number of grains.
     """
     end = FOREVER if horizon is None else horizon
     sealed = _next_sealed(reader, at.seq)

@@ -34,12 +34,7 @@ _LONGEST = 1 << 42  # ms; 139 years
 
 
 def duration_of(keep: timedelta | str) -> int:
-    """Return a duration in ms.
-
-    Raises:
-        SchemaError: not a duration.
-        RangeError: not more than zero, or too long.
-    """
+    """Return a duration in ms."""
     expected = "more than 0: a text such as 90m, 36h or 7d, or a timedelta"
     found = age(keep)
     if found is None:
@@ -107,12 +102,10 @@ class HistoryLimits:
         return replace(budget, run=min(budget.run, max(_LEAST_RUN, self.max_bytes // _RUN)))
 
     def excess(self, used: int, blobs: int) -> int:
-        """Return by how many bytes a store is too large.
+        """Return by how many bytes a store is too large, by the bytes of the file that are in use.
 
-        Args:
-            used: bytes of the file that are in use.
-            blobs: bytes of the blobs among them. All else counts as index, which has to be there
-                twice while a step replaces its pages.
+        All of them but the blobs count as index, which has to be there twice while a step replaces
+        its pages.
         """
         if self.max_bytes is None:
             return 0

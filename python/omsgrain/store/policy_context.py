@@ -81,12 +81,9 @@ def leave(writer: Writer, seqs: Iterable[int]) -> None:
 
 
 def forget_lineages(writer: Writer, upto: int) -> int:
-    """Drop the names of the lineages of grains up to a number that are gone.
+    """Drop the names of the lineages of grains up to a number that are gone; count those left.
 
     A row stays while others lead through it. All rows are read, so call this seldom.
-
-    Returns:
-        The number of rows that are left.
     """
     names = set[bytes]()
     rows = there = 0

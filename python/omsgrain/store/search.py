@@ -122,11 +122,7 @@ class _Indexes(NamedTuple):
 
 
 def _indexes(context: Context, asked: Conditions) -> _Indexes:
-    """Choose the indexes: those of the plain grains, or of one user's grains, opened.
-
-    Raises:
-        UnsupportedError: the store has encrypted grains, and the search names no user.
-    """
+    """Choose the indexes: those of the plain grains, or of one user's grains, opened."""
     plain = _Indexes(context.inner.read, context.inner.read, context.texts)
     ring = context.settings.keys
     if not asked.sealed or ring is None:

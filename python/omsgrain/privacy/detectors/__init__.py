@@ -36,9 +36,7 @@ __all__ = [
 def detectors_of(region: str | None = None) -> tuple[Detector, ...]:
     """Return all detectors; earlier ones name the marker where findings overlap.
 
-    Args:
-        region: a two-letter country code, to find phone numbers in that country's national
-            format.
+    With a country code, phone numbers in that country's national format are found too.
     """
     return (
         PrivateKeys(),

@@ -73,20 +73,14 @@ def has_gaps(reader: Reader) -> bool:
 
 
 def drop(writer: Writer, before: int, upto: int, most: int) -> str | None:
-    """Drop the entries whose grains are gone, from the oldest on.
+    """Drop the entries whose grains are gone, from the oldest on, among the next ``most``.
 
-    The first entry about a grain that is left, and that may still age out, ends this.
+    The first entry about a grain that is left, and that may still age out, ends this. Grains from
+    before a time (seconds since 1970) that are left stay for a reason, and encrypted ones up to a
+    sequence number; so do the entries about them.
 
-    Args:
-        writer: the transaction.
-        before: a time, seconds since 1970. Older grains that are left stay for a reason; so do
-            the entries about them.
-        upto: a sequence number: the same of encrypted grains up to it.
-        most: maximum number of entries to look at.
-
-    Returns:
-        The hash over all gaps, for the details of an entry in the same transaction. None if there
-        are no gaps, or the trail cannot be read.
+    Returns the hash over all gaps, for the details of an entry in the same transaction. None if
+    there are no gaps, or the trail cannot be read.
     """
     head, gaps = writer.row(META, HEAD_RECORD), _read(writer)
     if head is None or gaps is None:

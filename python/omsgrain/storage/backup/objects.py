@@ -92,13 +92,7 @@ class Objects(ABC):
 
     @abstractmethod
     def get(self, name: str, most: int) -> bytes:
-        """Return an object.
-
-        Raises:
-            NotFoundError: it is missing.
-            IntegrityError: it has more bytes than ``most``.
-            StoreError: it cannot be read.
-        """
+        """Return an object; refuse one of more than ``most`` bytes."""
 
     @abstractmethod
     def listed(self, prefix: str) -> Iterator[StoredObject]:
@@ -110,12 +104,7 @@ class Objects(ABC):
 
 
 def objects_at(place: BackupPlace) -> Objects:
-    """Return the objects of a directory, a URL, or a store of ``obstore``.
-
-    Raises:
-        UnsupportedError: the extra ``objects`` is missing, or the URL is of another kind.
-        SchemaError: it is not a place.
-    """
+    """Return the objects of a directory, a URL, or a store of ``obstore``."""
     if isinstance(place, str) and is_url(place):
         return BucketObjects.of_url(place)
     if isinstance(place, str | os.PathLike):

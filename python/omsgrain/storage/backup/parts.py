@@ -79,11 +79,7 @@ class TablePart(NamedTuple):
 
 
 def parts_of(reader: Reader) -> Iterator[TablePart]:
-    """Yield all parts of a snapshot, table by table.
-
-    Raises:
-        IntegrityError: a blob is damaged.
-    """
+    """Yield all parts of a snapshot, table by table."""
     for table in TABLES_KEPT:
         if table in _BY_GRAIN:
             yield from _divided(table, reader.rows(table), ranges(reader.last_seq()))
@@ -173,11 +169,7 @@ def is_ordered(table: Table) -> bool:
 
 
 def rows_in(data: bytes, after: bytes = b"") -> list[Row]:
-    """Return the rows of a part, whose keys all follow another key.
-
-    Raises:
-        IntegrityError: no writer makes such a part.
-    """
+    """Return the rows of a part, whose keys all follow another key."""
     rows: list[Row] = []
     at = 0
     while at < len(data):

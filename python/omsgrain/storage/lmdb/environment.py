@@ -221,10 +221,8 @@ class Environment:
     ) -> _core.CommitReader | None:
         """Return what reads a commit of the open file in one call, as long as it is the newest.
 
-        Args:
-            commit: its number, the watermark and the last sequence number; whether all grains of
-                the memtable are still there, and whether also nothing is said of any.
-            memtable: the memtable.
+        Of the commit are passed: its number, the watermark and the last sequence number; whether
+        all grains of the memtable are still there, and whether also nothing is said of any.
         """
         if self._shared is not None:
             return None

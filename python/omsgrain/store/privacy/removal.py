@@ -135,17 +135,8 @@ def remove_named(
     """Remove grains with everything that names them, in a transaction.
 
     All reviews are read, so remove as many grains at once as a transaction can have. The caller
-    checks the rules first, and writes the audit entry afterwards.
-
-    Args:
-        writer: the transaction.
-        settings: of the store.
-        found: the addresses of the grains, which are in the store, by their rising numbers.
-        reason_code: for the audit entry about notes.
-        tombstone: whether imports are to recognize them.
-
-    Returns:
-        Their stored digests.
+    checks the rules first, and writes the audit entry afterwards. The numbers of the grains, which
+    are in the store, rise. With a tombstone, imports recognize them. Returns their stored digests.
     """
     if not found:
         return []
