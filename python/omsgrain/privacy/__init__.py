@@ -7,13 +7,7 @@ redact       replace findings by markers in texts, JSON and records
 presets/     rules that apply together: gdpr, hipaa, ccpa, sox, and permanent ones
 """
 
-from omsgrain.policy.presets import (
-    BUILT_IN,
-    Explained,
-    Preset,
-    explain,
-    load,
-)
+from omsgrain.policy.presets import BUILT_IN, Explained, Preset, explain, load
 from omsgrain.policy.rules import PURPOSES, PolicyRule, Purpose
 
 __all__ = [

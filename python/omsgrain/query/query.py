@@ -15,15 +15,7 @@ from omsgrain.query import cursor as cursors
 from omsgrain.query.filters import Conditions, Filters, conditions
 from omsgrain.query.times import now
 from omsgrain.query.value_range import with_values
-from omsgrain.query.walk import (
-    ALL,
-    INDEX_IT,
-    TOGETHER,
-    Walk,
-    is_opened,
-    lists_beside,
-    living,
-)
+from omsgrain.query.walk import ALL, INDEX_IT, TOGETHER, Walk, is_opened, lists_beside, living
 from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader
 from omsgrain.storage.indexed_paths import paths_of
 

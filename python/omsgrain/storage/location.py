@@ -23,13 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 from omsgrain.durable import file_path
-from omsgrain.errors import (
-    RangeError,
-    SchemaError,
-    StoreError,
-    UnsupportedError,
-    number_found,
-)
+from omsgrain.errors import RangeError, SchemaError, StoreError, UnsupportedError, number_found
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import CheckReport, Storage

@@ -25,13 +25,7 @@ from omsgrain.errors import (
     number_found,
 )
 from omsgrain.grain import Grain, stored_grain, stored_grains
-from omsgrain.storage.base import (
-    TEXT_FILE,
-    CommitStorage,
-    Reader,
-    Storage,
-    Writer,
-)
+from omsgrain.storage.base import TEXT_FILE, CommitStorage, Reader, Storage, Writer
 from omsgrain.storage.lmdb.memtable import IdleThread
 from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import COUNTERS

@@ -26,12 +26,7 @@ from typing import (
     TypeVar,
 )
 
-from omsgrain.errors import (
-    ErasedError,
-    NotFoundError,
-    OmsError,
-    StoreError,
-)
+from omsgrain.errors import ErasedError, NotFoundError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.storage import erasure_queue
 from omsgrain.storage.base import Writer
@@ -42,14 +37,7 @@ from omsgrain.store.expiry import renew
 from omsgrain.store.prepared import PreparedGrains
 from omsgrain.store.source_index import SourceSnapshot, open_sources
 from omsgrain.store.vectors import add_vector
-from omsgrain.store.write import (
-    admit,
-    let_back,
-    prepare,
-    put_admitted,
-    refuse,
-    write_grains,
-)
+from omsgrain.store.write import admit, let_back, prepare, put_admitted, refuse, write_grains
 
 if TYPE_CHECKING:
     from omsgrain.store import GrainStore

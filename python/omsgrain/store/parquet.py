@@ -23,14 +23,7 @@ from omsgrain.container.read import blob_of
 from omsgrain.counts import counted
 from omsgrain.durable import file_path, successor, sync_directory
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
-from omsgrain.store.arrow import (
-    NEEDED,
-    arrow,
-    batches,
-    chosen,
-    pages_of,
-    schema,
-)
+from omsgrain.store.arrow import NEEDED, arrow, batches, chosen, pages_of, schema
 from omsgrain.store.context import StorePart
 from omsgrain.store.export_filter import export_plan, note_export
 from omsgrain.store.mg_files import Arrival, Batches, ImportReport

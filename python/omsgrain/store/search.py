@@ -15,13 +15,7 @@ from omsgrain.formats.source import STATE
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.query.filters import conditions
 from omsgrain.query.query import Hit, Incomplete, Page, see_limit
-from omsgrain.query.walk import (
-    Walk,
-    holds,
-    is_opened,
-    living,
-    state_holds,
-)
+from omsgrain.query.walk import Walk, holds, is_opened, living, state_holds
 from omsgrain.storage.base import Reader
 from omsgrain.storage.tables import SEALED, SEQUENCE
 from omsgrain.store.context import Context, see_whole

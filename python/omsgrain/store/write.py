@@ -41,12 +41,7 @@ from omsgrain.storage.tables import META
 from omsgrain.store import prepared, source_tombstones
 from omsgrain.store.context import Context, Settings, see_whole, seq_of, stored_digest
 from omsgrain.store.expiry import end_of, renew, set_end_of
-from omsgrain.store.prepared import (
-    KeysMovedError,
-    Placed,
-    PreparedGrains,
-    known,
-)
+from omsgrain.store.prepared import KeysMovedError, Placed, PreparedGrains, known
 from omsgrain.store.reviews import Review, add
 
 if TYPE_CHECKING:

@@ -22,12 +22,7 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.durable import DENIED, store_error, sync_directory
-from omsgrain.errors import (
-    AccessDeniedError,
-    StoreCutError,
-    StoreDamagedError,
-    StoreError,
-)
+from omsgrain.errors import AccessDeniedError, StoreCutError, StoreDamagedError, StoreError
 from omsgrain.storage.lmdb import pages
 from omsgrain.storage.tables import (
     FORMAT,

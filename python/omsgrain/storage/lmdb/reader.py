@@ -14,13 +14,7 @@ import lmdb
 
 from omsgrain import _core
 from omsgrain.grain import Grain, stored_grain, stored_grains
-from omsgrain.storage.base import (
-    MANY_ROWS,
-    PAGE_BYTES,
-    PAGE_GRAINS,
-    damaged_at,
-    misplaced,
-)
+from omsgrain.storage.base import MANY_ROWS, PAGE_BYTES, PAGE_GRAINS, damaged_at, misplaced
 from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.data_file import failure

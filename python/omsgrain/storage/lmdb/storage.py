@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from omsgrain import _core
 from omsgrain.durable import file_path
 from omsgrain.errors import OmsError, StoreError
-from omsgrain.storage.base import (
-    CheckReport,
-    CompactReport,
-    RebuildReport,
-    Sidecar,
-    StoreStats,
-)
+from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, Sidecar, StoreStats
 from omsgrain.storage.lmdb import data_file
 from omsgrain.storage.lmdb.backup import copy
 from omsgrain.storage.lmdb.commit_queue import PATIENCE

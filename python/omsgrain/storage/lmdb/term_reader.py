@@ -11,19 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
-from omsgrain.storage.base import (
-    Reader,
-    Which,
-    next_places,
-)
+from omsgrain.storage.base import Reader, Which, next_places
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.tables import (
-    FINGERPRINTS,
-    LONGEST_KEY,
-    PAST_TERMS,
-    TERMS,
-    Table,
-)
+from omsgrain.storage.tables import FINGERPRINTS, LONGEST_KEY, PAST_TERMS, TERMS, Table
 
 if TYPE_CHECKING:
     from lmdb import Transaction, _Database

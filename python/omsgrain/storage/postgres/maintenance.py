@@ -23,12 +23,7 @@ from omsgrain.storage.lmdb.backup import add_grains, add_rows, appearing
 from omsgrain.storage.lmdb.maintenance import lead_back
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.postgres import statements as sql
-from omsgrain.storage.postgres.connection import (
-    Database,
-    Pause,
-    RefusedError,
-    lock_timeout,
-)
+from omsgrain.storage.postgres.connection import Database, Pause, RefusedError, lock_timeout
 from omsgrain.storage.postgres.pool import Connection, byteas, numbers
 from omsgrain.storage.postgres.reader import PostgresReader, past_of
 from omsgrain.storage.postgres.rows import Added, terms_of
@@ -41,11 +36,7 @@ from omsgrain.storage.postgres.schema import (
     name_of,
 )
 from omsgrain.storage.postgres.writer import GENERATION, MANY, PostgresWriter
-from omsgrain.storage.tables import (
-    BLOBS,
-    SEQUENCE,
-    Table,
-)
+from omsgrain.storage.tables import BLOBS, SEQUENCE, Table
 
 if TYPE_CHECKING:
     from omsgrain.storage.postgres.storage import PostgresStorage

@@ -14,13 +14,7 @@ from typing import Any, TypeVar, cast
 import psycopg
 
 from omsgrain.errors import StoreError, see_range
-from omsgrain.storage.base import (
-    CheckReport,
-    CompactReport,
-    RebuildReport,
-    Sidecar,
-    StoreStats,
-)
+from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, Sidecar, StoreStats
 from omsgrain.storage.lmdb.commit_queue import CommitQueue, PendingWrite, WorkFailedError
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.connection import (

@@ -227,14 +227,7 @@ def forget_talk(
 
 def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     """Return the audit entries about these grains that have a note."""
-    from omsgrain.storage.audit.log import (
-        KEY_BYTES,
-        KEY_RECORD,
-        NUMBER,
-        TAG,
-        hmac,
-        read_entry,
-    )
+    from omsgrain.storage.audit.log import KEY_BYTES, KEY_RECORD, NUMBER, TAG, hmac, read_entry
 
     shared = reader.row(META, KEY_RECORD)
     if shared is None or len(shared) != KEY_BYTES or next(reader.rows(NOTES), None) is None:
