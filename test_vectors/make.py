@@ -65,7 +65,7 @@ def packed() -> str:
     bundles = [v for v in aimem.vectors() if v["id"].startswith("aimem/good/")]
     bundles = [vector for vector in bundles if len(vector["bundle"]) < LONG]
     lines = [{k: v for k, v in vector.items() if k not in told} for vector in grains]
-    whole = {"vectors": lines + around.vectors(), "bundles": bundles, **others}
+    whole = {"vectors": lines + around.vectors() + bundles, **others}
     rows = {
         name: "[\n" + ",\n".join(map(_line, value)) + "\n]"
         if isinstance(value, list)

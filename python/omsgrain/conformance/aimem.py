@@ -16,7 +16,6 @@ from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple
 
 import omsgrain as og
-from omsgrain import formats
 from omsgrain.conformance.bench import ADA, NOW, TENANT, Bench, ada, by_hand
 from omsgrain.conformance.rule import (
     TAKEN,
@@ -24,10 +23,11 @@ from omsgrain.conformance.rule import (
     Tried,
     documents,
     edited,
+    spelled,
     table,
     value_of,
 )
-from omsgrain.conformance.vectors import data
+from omsgrain.conformance.vectors import bundles
 from omsgrain.crypto import signers, trust
 from omsgrain.formats.aimem import document, signature
 from omsgrain.formats.aimem.check import RULES
@@ -83,7 +83,6 @@ TEXTS: Final = _cases("texts")
 
 
 def sample() -> Document:
-    """Return a valid bundle."""
     whole: Document = copy.deepcopy(documents("aimem")["sample"])
     return whole
 
@@ -101,7 +100,6 @@ def chunk(local: str, content: str, **more: Any) -> Document:
 
 
 def one_chunk(**more: Any) -> Document:
-    """Make a bundle of one chunk."""
     whole: Document = documents("aimem")["one chunk"]
     return whole | {"chunks": [chunk("c1", "The lamp is on.", **more)]}
 
@@ -129,11 +127,6 @@ def resealed(document: Document, change: Mapping[str, Any]) -> Document:
     return document if "/checksum" in places else sealed(document)
 
 
-def spelled(document: Any) -> bytes:
-    """Write as JSON."""
-    return json.dumps(document, separators=(",", ":")).encode("ascii")
-
-
 _GOODS: Final = {one.name: one for one in GOODS}
 _FAULTS: Final = {one.name: one for one in FAULTS}
 _TEXTS: Final = {one.name: one for one in TEXTS}
@@ -142,7 +135,6 @@ _TEXTS: Final = {one.name: one for one in TEXTS}
 
 
 def rules(text: bytes) -> list[str]:
-    """Return the rules that a bundle breaks."""
     return [one.rule for one in document.validate(text).problems]
 
 
@@ -203,14 +195,6 @@ def embedding_floats(_: Bench, entry: Entry) -> Iterator[Tried]:
 # checksums, and NDJSON bundles
 
 
-def checksums(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """The checksums of bundles made by another program."""
-    for one in data("bundles"):
-        text = one["bundle"].encode()
-        yield Tried(one["description"], one["checksum"], checksum_of(text))
-        yield Tried("taken with it", TAKEN, _first(text))
-
-
 def canonical(_: Bench, entry: Entry) -> Iterator[Tried]:
     """The checksum of a text is that of its canonical form."""
     for case in entry["cases"]:
@@ -236,11 +220,11 @@ def _scanned(text: bytes) -> str:
 
 def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
     """NDJSON bundles are read; a record of an unknown kind is refused."""
-    for one in data("bundles"):
+    for one in bundles():
         whole = json.loads(one["bundle"])
         if set(ARRAYS) <= set(whole):
             yield Tried(one["description"], TAKEN, _scanned(by_lines(whole)))
-    text = by_lines(json.loads(data("bundles")[0]["bundle"])).decode()
+    text = by_lines(json.loads(bundles()[0]["bundle"])).decode()
     for case in entry["cases"]:
         found = _scanned(text.replace(case["old"], case["new"], 1).encode())
         yield Tried(case["try"], "unknown_kind", found)
@@ -248,7 +232,7 @@ def lines(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 def lines_cut(_: Bench, entry: Entry) -> Iterator[Tried]:
     """An NDJSON bundle with a missing line or two swapped lines has another checksum."""
-    text = by_lines(json.loads(data("bundles")[0]["bundle"])).splitlines(keepends=True)
+    text = by_lines(json.loads(bundles()[0]["bundle"])).splitlines(keepends=True)
     swapped = [text[0], text[2], text[1], *text[3:]]
     for what, left in (("the last line left out", text[:-1]), ("two lines swapped", swapped)):
         yield Tried(what, "checksum_mismatch", _scanned(b"".join(left)))
@@ -317,13 +301,3 @@ def conflict(bench: Bench, entry: Entry) -> Iterator[Tried]:
         "reasons in the summary", [] if entry["reason"] is None else [entry["reason"]], reasons
     )
     yield Tried("kept", entry["kept"], exported(store)["chunks"][0]["content"])
-
-
-def round_documents(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Bundles made by another program become grains and come back equal."""
-    for one in data("bundles"):
-        if "legacy_format" in one["warnings"]:
-            continue  # the export has the current format name
-        found = formats.load(one["bundle"].encode(), format="aimem")
-        again = formats.dump(found, format="aimem", embeddings=True)
-        yield Tried(one["description"], json.loads(one["bundle"]), json.loads(again.data))

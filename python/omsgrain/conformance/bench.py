@@ -50,11 +50,9 @@ class Bench:
         self.clock = NOW  # of stores in memory, ms since 1970; checks set it
 
     def close(self) -> None:
-        """Close everything."""
         self._open.close()
 
     def directory(self) -> Path:
-        """A new directory."""
         self._made += 1
         path = self._root / str(self._made)
         path.mkdir()
@@ -69,7 +67,6 @@ class Bench:
         return self._open.enter_context(made)
 
     def storage(self, store: og.GrainStore) -> MemoryStorage:
-        """Return the storage of a store in memory."""
         return self._storages[store]
 
     def audit_rows(self, store: og.GrainStore) -> bytes:
@@ -78,11 +75,9 @@ class Bench:
             return b"".join(key + row for key, row in reader.rows(AUDIT))
 
     def opened(self, path: Path, **options: Any) -> og.GrainStore:
-        """Open a store on disk."""
         return self._open.enter_context(og.open(path, **options))
 
     def keys(self) -> og.crypto.KeyRing:
-        """A new key ring."""
         path = self.directory() / "people.keys"
         made = og.crypto.KeyRing.create(path, master=bytes(range(32)))
         return self._open.enter_context(made)

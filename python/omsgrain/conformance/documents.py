@@ -21,6 +21,7 @@ from omsgrain.conformance.rule import (
     refuses,
     shown,
     spec_of,
+    spelled,
     value_of,
 )
 from omsgrain.errors import packages_of
@@ -31,11 +32,6 @@ from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif_ld import temporal, validate
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
-
-
-def spelled(document: Any) -> bytes:
-    """Write the document as JSON."""
-    return json.dumps(document).encode()
 
 
 def validated(spec: str, data: bytes) -> list[str]:
@@ -110,7 +106,6 @@ def kept(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def _again(entry: Entry, whole: Any) -> Any:
-    """Rebuild the document from its grains."""
     form: Any = spec_of(entry)
     return json.loads(formats.dump(formats.load(spelled(whole)), format=form).data)
 

@@ -30,7 +30,6 @@ from omsgrain.conformance.aimem import (
     resealed,
     sample,
     sealed,
-    spelled,
 )
 from omsgrain.conformance.probe import (
     BUNDLE,
@@ -47,7 +46,7 @@ from omsgrain.conformance.probe import (
     fail,
     must,
 )
-from omsgrain.conformance.rule import Entry, Tried, edited, table
+from omsgrain.conformance.rule import Entry, Tried, edited, spelled, table
 from omsgrain.errors import SchemaError, UnsupportedError, packages_of
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
@@ -65,8 +64,6 @@ Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request."""
-
     name: str
     section: str
     method: str
@@ -87,8 +84,6 @@ REQUESTS: Final = tuple(
 
 
 class HttpCase(NamedTuple):
-    """One case."""
-
     name: str  # a short, unique name
     section: str
     basis: Basis  # ``draft``, or ``recommendation`` for a choice that the draft leaves open
@@ -98,8 +93,6 @@ class HttpCase(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CaseOutcome:
-    """The outcome of a case."""
-
     name: str
     section: str
     basis: Basis  # ``draft`` or ``recommendation``
@@ -276,9 +269,11 @@ def _text(fault: BundleCase, probe: Probe) -> None:
 class Flow:
     """The steps of a case; each changes a new bundle and imports it.
 
-    ``take`` expects the status 200 and a summary, ``put`` one of some statuses. ``keep`` exports
-    the chunks under a name, ``kept`` compares them; ``count`` and ``chunk`` expect a number of
-    chunks, or the members of the only chunk.
+    ``take`` expects the status 200 and a summary, ``put`` one of some statuses, and members of the
+    problem. ``keep`` exports the chunks under a name, ``kept`` compares them. Others expect of the
+    chunks in an export: ``count`` their number, ``chunk`` the members of the only one, ``same``
+    some members as they were imported, ``none`` no such member. ``export`` expects members of the
+    bundle, of any value if they are null.
     """
 
     def __init__(self, probe: Probe, row: Mapping[str, Any]) -> None:
@@ -292,15 +287,25 @@ class Flow:
         elif "put" in step:
             self._put(step)
         elif "keep" in step:
-            self._exports[step["keep"]] = kept_of(self._probe, self._document)
+            self._exports[step["keep"]] = self._kept()
         elif "kept" in step:
-            same = kept_of(self._probe, self._document) == self._exports[step["kept"]]
+            same = self._kept() == self._exports[step["kept"]]
             must(same, "the same chunks as before", "others")
         elif "count" in step:
-            kept = kept_of(self._probe, self._document)
+            kept = self._kept(**step.get("query", {}))
             must(len(kept) == step["count"], f"{step['count']} chunks", str(len(kept)))
-        else:
+        elif "export" in step:
+            found = self._probe.exported(**step["export"])
+            for name, value in step["has"].items():
+                good = found.get(name) is not None and value in (None, found[name])
+                must(good, f"a member {name}", str(found.get(name)))
+        elif "chunk" in step:
             self._only_chunk(step["chunk"])
+        else:
+            self._each_chunk(step.get("same", ()), step.get("none", ()))
+
+    def _kept(self, **query: str) -> dict[str, Document]:
+        return kept_of(self._probe, self._document, **query)
 
     def _take(self, step: Mapping[str, Any]) -> None:
         expected = dict(step.get("summary", {}))
@@ -323,7 +328,10 @@ class Flow:
         body, media = spelled(document), BUNDLE
         if step.get("lines"):
             body, media = by_lines(document), LINES
-        expect(self._probe.send("POST", IMPORT, body=body, media=media), *step["status"])
+        answer = self._probe.send("POST", IMPORT, body=body, media=media)
+        expect(answer, *step["status"])
+        for name in step.get("problem", ()):
+            must(name in answer.problem(), f"a member {name}", "none")
 
     def _changed(self, change: Mapping[str, Any]) -> Document:
         document = edited(self._document, change)
@@ -335,8 +343,17 @@ class Flow:
             document["chunks"].append({**first, "id": first["id"] + "-2"})
         return document
 
+    def _each_chunk(self, same: Iterable[str], none: Iterable[str]) -> None:
+        kept = self._kept()
+        for one in self._document["chunks"]:
+            found = kept[one["id"]]
+            for name in same:
+                must(found.get(name) == one[name], f"the {name} as it was", "another")
+            for name in none:
+                must(found.get(name) is None, f"no {name}", "one")
+
     def _only_chunk(self, members: Mapping[str, Any]) -> None:
-        kept = kept_of(self._probe, self._document)
+        kept = self._kept()
         must(len(kept) == 1, "the chunk in an export", f"{len(kept)} of it")
         (found,) = kept.values()
         for name, value in members.items():
@@ -370,24 +387,6 @@ def chunks_of(document: Document) -> list[Document]:
     return [one for one in chunks if isinstance(one, dict) and isinstance(one.get("id"), str)]
 
 
-def imported(probe: Probe) -> None:
-    document = probe.fresh(sample())
-    probe.taken(document)
-    kept = kept_of(probe, document)
-    must(len(kept) == 3, "three chunks", str(len(kept)))
-    for one in document["chunks"]:
-        for name in ("content", "memory_type"):
-            must(kept[one["id"]].get(name) == one[name], f"the {name} as it was", "another")
-
-
-def problem(probe: Probe) -> None:
-    answer = probe.put(edited(probe.fresh(sample()), {"set": {"/scope": "ALL"}}))
-    expect(answer, 422)
-    problem = answer.problem()
-    for name in ("type", "title", "status"):
-        must(name in problem, f"a member {name}", "none")
-
-
 def export(probe: Probe) -> None:
     probe.taken(probe.fresh(sample()))
     document = probe.exported()
@@ -412,15 +411,6 @@ def again(probe: Probe) -> None:
         must(after.get(name) == whole.get(name), f"the same {name} as before", "others")
 
 
-def embeddings(probe: Probe) -> None:
-    document = probe.fresh(sample())
-    probe.taken(document)
-    kept = kept_of(probe, document)
-    must(bool(kept), "the chunks", "none")
-    shown = [one for one in kept.values() if one.get("embedding") is not None]
-    must(not shown, "no embedding", str(len(shown)))
-
-
 def dna_only(probe: Probe) -> None:
     document = probe.fresh(sample())
     probe.taken(document)
@@ -432,19 +422,6 @@ def dna_only(probe: Probe) -> None:
     must(not odd, "no other chunk", f"{len(odd)} others")
     kept = kept_of(probe, document, scope="DNA_ONLY")
     must(len(kept) == 1, "one chunk of the bundle", str(len(kept)))
-
-
-def since(probe: Probe) -> None:
-    later = {
-        "/chunks/1/created_at": "2026-05-02T00:00:00Z",
-        "/chunks/2/created_at": "2026-05-01T00:00:00Z",
-    }
-    document = edited(probe.fresh(sample()), {"set": later})
-    probe.taken(document)
-    query = {"scope": "SINCE", "since": "2026-05-01T00:00:00Z"}
-    must(probe.exported(**query).get("since") is not None, "a member since", "none")
-    kept = kept_of(probe, document, **query)
-    must(len(kept) == 2, "two chunks of the bundle", str(len(kept)))
 
 
 def _lines(answer: ProbeResponse) -> tuple[Document, dict[str, list[Document]]]:
@@ -495,13 +472,9 @@ def erased(probe: Probe) -> None:
 
 
 _FLOWS_IN_CODE: Final[dict[str, Callable[[Probe], None]]] = {
-    "imported": imported,
-    "problem": problem,
     "export": export,
     "again": again,
-    "embeddings": embeddings,
     "dna_only": dna_only,
-    "since": since,
     "stream": stream,
     "cut": cut,
 }

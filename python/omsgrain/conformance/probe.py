@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from omsgrain.conformance.aimem import renamed, sealed, spelled
+from omsgrain.conformance.aimem import renamed, sealed
+from omsgrain.conformance.rule import spelled
 
 if TYPE_CHECKING:
     import httpx
@@ -45,26 +46,21 @@ class Mismatch(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ProbeResponse:
-    """A response of a server."""
-
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     @property
     def media(self) -> str:
-        """The media type, without parameters."""
         return self.headers.get("content-type", "").split(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """The body as JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
             raise Mismatch("a body of JSON", f"{len(self.body)} bytes of {self.media}") from None
 
     def problem(self) -> dict[str, Any]:
-        """The body as problem details."""
         if self.media != PROBLEM:
             raise Mismatch(PROBLEM, self.media or "no media type")
         value = self.json()
@@ -111,7 +107,6 @@ class Probe:
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> ProbeResponse:
-        """Send a request."""
         own = dict(headers or {})
         token = self.tokens.full if token is None else token
         if token and "authorization" not in own:
@@ -133,10 +128,8 @@ class Probe:
         found = {name.lower(): value for name, value in answer.headers.items()}
         return ProbeResponse(answer.status_code, found, b"".join(parts))
 
-    def put(self, document: dict[str, Any], *, seal: bool = True, **more: Any) -> ProbeResponse:
-        """Import a bundle."""
-        body = spelled(sealed(document) if seal else document)
-        return self.send("POST", IMPORT, body=body, **{"media": BUNDLE, **more})
+    def put(self, document: dict[str, Any]) -> ProbeResponse:
+        return self.send("POST", IMPORT, body=spelled(sealed(document)), media=BUNDLE)
 
     def taken(self, document: dict[str, Any], **expected: Any) -> dict[str, Any]:
         """Import a valid bundle, and check its summary."""
@@ -150,7 +143,6 @@ class Probe:
         return dict(summary)
 
     def exported(self, **query: str) -> dict[str, Any]:
-        """Export the tenant as one bundle."""
         answer = self.send("GET", EXPORT, query=query)
         must(answer.status == 200, "200", _said(answer))
         must(answer.media == BUNDLE, BUNDLE, answer.media)
@@ -166,7 +158,6 @@ def must(holds: bool, expected: str, found: str) -> None:
 
 
 def as_kind(value: Any) -> str:
-    """Name the kind of a JSON value."""
     names = {dict: "an object", list: "an array", str: "a text", type(None): "null"}
     return names.get(type(value), "a value")
 
@@ -186,5 +177,4 @@ def expect(answer: ProbeResponse, *statuses: int) -> None:
 
 
 def fail(expected: str, found: str) -> NoReturn:
-    """Raise a Mismatch."""
     raise Mismatch(expected, found)

@@ -52,7 +52,6 @@ def _cut(text: str) -> str:
 
 
 def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
-    """Count the passed, failed and skipped rules."""
     found = [verdict.passed for verdict in verdicts]
     return {
         "rules": len(found),
@@ -63,7 +62,6 @@ def counted(verdicts: Iterable[RuleVerdict]) -> dict[str, int]:
 
 
 def as_json(verdicts: Sequence[RuleVerdict]) -> dict[str, Any]:
-    """Return all results as JSON-ready values."""
     return {**counted(verdicts), "results": [_values(verdict) for verdict in verdicts]}
 
 
@@ -85,7 +83,6 @@ def _values(verdict: RuleVerdict) -> dict[str, Any]:
 
 
 def markdown(verdicts: Sequence[RuleVerdict]) -> str:
-    """Return all results as a page."""
     parts = [_INTRO, *_summary(verdicts)]
     for (spec, level), group in groupby(verdicts, key=lambda v: (v.rule.spec, v.rule.level)):
         parts.append("\n".join(_table(spec, level, list(group))) + "\n")

@@ -53,8 +53,6 @@ Entry = Mapping[str, Any]
 
 
 class Tried(NamedTuple):
-    """One test of a rule."""
-
     what: str
     expected: object  # the right result; the tested code never computes it
     found: object
@@ -65,8 +63,6 @@ Check = Callable[[Bench], Iterable[Tried]]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule."""
-
     id: str  # its id, such as ``oms.header.version``; it never changes
     section: str
     text: str  # the requirement, in our words
@@ -92,7 +88,6 @@ def documents(spec: str) -> dict[str, Any]:
 
 
 def spec_of(entry: Entry) -> str:
-    """The specification that a rule belongs to."""
     return str(entry["id"]).partition(".")[0]
 
 
@@ -114,7 +109,6 @@ def refuses(what: str, by: str, call: Callable[..., object], *given: Any, **opti
 
 
 def takes(what: str, call: Callable[..., object], *given: Any, **options: Any) -> Tried:
-    """Try a call that must succeed."""
     return Tried(what, TAKEN, result(call, *given, **options))
 
 
@@ -180,6 +174,11 @@ def _shown(change: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{pointer or 'the whole'}: {text}"
         elif name == "remove":
             yield from (f"{pointer}: missing" for pointer in places)
+
+
+def spelled(document: Any) -> bytes:
+    """Write a document as JSON."""
+    return json.dumps(document, separators=(",", ":")).encode("ascii")
 
 
 # rules, chosen and tested

@@ -33,7 +33,7 @@ from omsgrain.conformance.bench import (
     ada,
     by_hand,
 )
-from omsgrain.conformance.documents import judged, spelled, validated
+from omsgrain.conformance.documents import judged, validated
 from omsgrain.conformance.rule import (
     TAKEN,
     Entry,
@@ -43,6 +43,7 @@ from omsgrain.conformance.rule import (
     refuses,
     result,
     spec_of,
+    spelled,
     takes,
     value_of,
 )
@@ -52,6 +53,7 @@ from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory.removal import erase_tenant
 from omsgrain.policy.presets import load as load_preset
+from omsgrain.query.envelope import envelope
 
 _NAME: Final = re.compile(r"\$(\w+)")
 _TIME: Final = re.compile(r"now(?:([+-])(\d+))?")
@@ -175,7 +177,6 @@ def plain(value: Any) -> Any:
 
 
 def run(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """Run the steps of a rule."""
     scene = Scene(bench, spec_of(entry))
     for step in entry["steps"]:
         (name,) = OPERATIONS.keys() & step.keys()
@@ -348,7 +349,6 @@ def _public_key(_: Scene, given: str) -> bytes:
 
 
 def _cose(_: Scene, given: bytes) -> dict[str, Any]:
-    """Read a COSE_Sign1 by cbor2 alone."""
     found = cbor2.loads(given)
     protected = {str(label): value for label, value in cbor2.loads(found.value[0]).items()}
     return {
@@ -415,6 +415,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "open": _open,
     "clock": _clock,
     "size": lambda scene, _: len(scene.store),
+    "page": lambda scene, given: envelope(scene.store.query(**given)),
     "changes_since": lambda scene, seq: scene.store.stats().last_seq - seq,
     "put": lambda scene, given, **options: scene.store.put(scene.grain(given), **options),
     "put_many": lambda scene, given: list(
@@ -440,7 +441,7 @@ OPERATIONS: Final[dict[str, Callable[..., Any]]] = {
     "problems": lambda scene, given: [
         said for said in validated(scene.spec, spelled(given)) if not said.startswith("~")
     ],
-    "bundle_problems": lambda _, given: aimem.rules(aimem.spelled(given)),
+    "bundle_problems": lambda _, given: aimem.rules(spelled(given)),
     "call": _call,
     "flipped": _flipped,
     "keys": lambda scene, _: scene.bench.keys(),

@@ -17,7 +17,6 @@ import omsgrain as og
 from omsgrain.conformance.bench import ADA, NOW, Bench, ada
 from omsgrain.conformance.rule import Entry, Tried, refuses, takes
 from omsgrain.conformance.steps import Scene
-from omsgrain.query.envelope import envelope as enveloped
 from omsgrain.storage.audit.verify import Checkpoint
 from omsgrain.storage.tables import AUDIT, META, TERMS
 
@@ -32,7 +31,6 @@ os.kill(os.getpid(), signal.SIGKILL) if hasattr(signal, "SIGKILL") else os._exit
 
 
 def belief(what: str = "on", at: int = 0, **more: Any) -> dict[str, Any]:
-    """Return the fields of a grain."""
     return {
         "type": "belief",
         "subject": "lamp",
@@ -45,23 +43,7 @@ def belief(what: str = "on", at: int = 0, **more: Any) -> dict[str, Any]:
 
 
 def found(store: og.GrainStore, **filters: Any) -> list[str]:
-    """Return the addresses that a query finds, in order."""
     return [hit.address for hit in store.query(**filters).results]
-
-
-def envelope(bench: Bench, entry: Entry) -> Iterator[Tried]:
-    """A result has grain, score from 0 to 1, matched_fields and address."""
-    store = bench.store()
-    for at in range(3):
-        store.put(belief(str(at), at * 1000))
-    page = store.query(subject="lamp", limit=2, count=True)
-    hit = page.results[0]
-    yield Tried("scores", [1.0, 0.0], [row["score"] for row in enveloped(page)["results"]])
-    yield Tried("matched_fields", ("subject",), tuple(hit.matched_fields))
-    yield Tried("content_address", hit.grain.address, hit.address)
-    yield Tried("total", 3, page.total)
-    rest = store.query(subject="lamp", limit=2, cursor=page.next_cursor)
-    yield Tried("the rest by next_cursor", (1, None), (len(rest.results), rest.next_cursor))
 
 
 def crash(bench: Bench, entry: Entry) -> Iterator[Tried]:

@@ -27,7 +27,7 @@ from omsgrain.conformance.bench import Bench
 from omsgrain.conformance.rule import Entry, Tried, result, table
 from omsgrain.crypto import seal
 from omsgrain.errors import NotFoundError, OmsError, OmsWarning, SchemaError, UnsupportedError
-from omsgrain.formats.aimem import document as bundles
+from omsgrain.formats.aimem import document as aimem
 from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.document import Import, open_manifest
@@ -48,8 +48,6 @@ _SHOWN = 600  # characters of a problem; vectors of others can be of any size
 
 @dataclass(frozen=True, slots=True)
 class VectorOutcome:
-    """The outcome of a vector."""
-
     id: str  # the vector's path without suffix, below the directory
     expected: str  # an address, or the code of the refusal
     problem: str | None = None  # the first difference; None if there is none
@@ -84,7 +82,6 @@ def run_vectors(directory: Path) -> Iterator[VectorOutcome]:
 
 
 def run_vector(vector: Any, name: str) -> VectorOutcome:
-    """Run one parsed vector."""
     if not isinstance(vector, Mapping):
         return VectorOutcome(name, "", "no vector: it is no object")
     expected = str(vector.get("expect_error") or vector.get("address", ""))
@@ -230,7 +227,6 @@ _MORE: Final[dict[str, tuple[set[str], ...]]] = {
 
 
 def _run_bytes(vector: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Run one vector."""
     wrong = vector.get("wrong")
     expected = str(wrong["code"] if wrong else vector.get("address", "good"))
     shapes = _MORE.get(str(vector["kind"]), ())
@@ -431,7 +427,6 @@ def _values(problem: Problem, *, line: bool | None = None) -> dict[str, Any]:
 
 
 def _run_bundle(vector: Mapping[str, Any]) -> tuple[str, str | None]:
-    """Run one vector of an AIMEM bundle."""
     wrong = [problem["rule"] for problem in vector.get("problems", ())]
     expected = wrong[0] if wrong else str(vector.get("checksum", ""))
     if unknown := set(vector) ^ set(_BUNDLE_KEYS):
@@ -448,19 +443,23 @@ def _run_bundle(vector: Mapping[str, Any]) -> tuple[str, str | None]:
         return expected, f"the status is {status}"
     if not problems and vector["form"] == "document":
         own = checksum_of(data)
-        if {own, json.loads(data)["checksum"]} != {vector["checksum"]}:
+        document = json.loads(data)
+        if {own, document["checksum"]} != {vector["checksum"]}:
             return expected, f"the checksum is {own}"
+        again = formats.dump(formats.load(data), format="aimem", embeddings=True).data
+        if json.loads(again) != document and "legacy_format" not in vector["warnings"]:
+            return expected, "the bundle does not come back equal"
     return expected, None
 
 
 def _validated(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
-    verdict = bundles.validate(data)
+    verdict = aimem.validate(data)
     return verdict.problems, verdict.warnings
 
 
 def _scanned(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
     try:
-        return (), bundles.scan(io.BytesIO(data)).warnings
+        return (), aimem.scan(io.BytesIO(data)).warnings
     except DocumentError as error:
         return error.problems, ()
 
@@ -471,6 +470,10 @@ def _scanned(data: bytes) -> tuple[tuple[Problem, ...], tuple[Problem, ...]]:
 def data(name: str) -> Any:
     """Return what ``test_vectors/make.py`` packs under a name."""
     return table("vectors")[name]
+
+
+def bundles() -> list[dict[str, Any]]:
+    return [one for one in data("vectors") if "bundle" in one]
 
 
 @cache

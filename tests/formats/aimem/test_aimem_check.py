@@ -13,8 +13,9 @@ import pytest
 
 import jcs
 from omsgrain import _core
-from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample, sealed, spelled
+from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample, sealed
 from omsgrain.conformance.aimem import changed as changed_sample
+from omsgrain.conformance.rule import spelled
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import (

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.conformance.aimem import FAULTS, BundleCase, changed, sample, sealed, spelled
+from omsgrain.conformance.aimem import FAULTS, BundleCase, changed, sample, sealed
+from omsgrain.conformance.rule import spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
 from omsgrain.formats.aimem import document as stream
