@@ -47,11 +47,7 @@ MasterKey: TypeAlias = "Master | bytes | str | os.PathLike[str] | Callable[[], b
 
 
 class LocalMaster:
-    """A master key in this process: AES-256-GCM under a fresh nonce.
-
-    Raises:
-        KeyMissingError: The key does not have 32 bytes.
-    """
+    """A master key in this process: AES-256-GCM under a fresh nonce."""
 
     __slots__ = ("_cipher",)
 
@@ -65,11 +61,7 @@ class LocalMaster:
         return nonce + self._cipher.encrypt(nonce, secret, _AAD)
 
     def unwrap(self, wrapped: bytes) -> bytes:
-        """Decrypt a secret.
-
-        Raises:
-            KeyMissingError: Another key wrapped it, or it was changed.
-        """
+        """Decrypt a secret; refuse one that another key wrapped, or that was changed."""
         secret = None
         if len(wrapped) > NONCE:
             try:

@@ -34,11 +34,7 @@ _LEAST, _MOST = -(1 << 63), (1 << 64) - 1
 
 
 def framework(module: str, package: str) -> Any:
-    """Import a module of a framework.
-
-    Raises:
-        UnsupportedError: it is not installed.
-    """
+    """Import a module of a framework."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -69,9 +65,6 @@ def pack(value: Any) -> Any:
     """Return a JSON value as a grain can hold it without a loss; some become JSON text.
 
     A grain holds text in NFC, integers of 64 bits, and no null in a map.
-
-    Raises:
-        SchemaError: the value is not JSON.
     """
     if isinstance(value, str) and _exact(value, 0):
         return value

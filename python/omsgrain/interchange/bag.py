@@ -66,11 +66,7 @@ class BagSelection:
     inline: int = INLINE
 
     def __post_init__(self) -> None:
-        """Check the values.
-
-        Raises:
-            SchemaError: they exclude each other, or one is not positive.
-        """
+        """Check the values."""
         if self.every is not None and self.sample is not None:
             raise SchemaError("every and sample exclude each other", field="/every")
         if self.every is not None and (self.interval or 0) < 1:

@@ -85,11 +85,7 @@ class Mapping:
     )
 
     def __post_init__(self) -> None:
-        """Check the mapping, and prepare it.
-
-        Raises:
-            SchemaError: a field, a type or a unit is unknown.
-        """
+        """Check the mapping, and prepare it."""
         _check_type(self.type)
         for given in (self.units, self.types):
             for name in given:

@@ -25,16 +25,13 @@ _MODEL: Final = "default"
 
 
 class Embedder:
-    """Asks a function for vectors in batches, checks them, and remembers those of questions.
-
-    Attributes:
-        model: the name under which the store keeps the vectors.
-    """
+    """Asks a function for vectors in batches, checks them, and remembers those of questions."""
 
     def __init__(self, embed: Embed) -> None:
         if not callable(embed):
             expected = "a function from a list of texts to a list of vectors"
             raise SchemaError("not a function", field="/embed", expected=expected)
+        # The name under which the store keeps the vectors.
         self.model: str = str(getattr(embed, "model", _MODEL))
         dimension = getattr(embed, "dimension", None)
         self._embed = embed
@@ -43,12 +40,7 @@ class Embedder:
         self._lock = threading.Lock()
 
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
-        """Return the vectors of texts, as float32 in little-endian order.
-
-        Raises:
-            SchemaError: the function returned another number of vectors.
-            RangeError: a vector has another dimension, or is not finite.
-        """
+        """Return the vectors of texts, as float32 in little-endian order."""
         found: list[bytes] = []
         for start in range(0, len(texts), BATCH):
             batch = list(texts[start : start + BATCH])

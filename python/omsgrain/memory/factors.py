@@ -17,25 +17,14 @@ _UNSAID: Final = 0.5  # the importance of a memory that has none
 
 
 class Factors(NamedTuple):
-    """Factors of a recall.
-
-    Attributes:
-        vector_weight: the share of the vector, 0 to 1; None: the default of ``GrainStore.search``.
-        half_life_days: a memory of this age counts half as much as a new one; None: ages alike.
-        importance_weight: how much the importance counts, 0 to 1: at 1, a memory of importance 0
-            counts nothing.
-    """
+    """Factors of a recall; ``MemoryView.recall`` explains them."""
 
     vector_weight: float | None = None
     half_life_days: float | None = None
     importance_weight: float = 0.0
 
     def check(self) -> None:
-        """Check the numbers, except that of the vector, which a search checks.
-
-        Raises:
-            RangeError: a number is out of range.
-        """
+        """Check the numbers, except that of the vector, which a search checks."""
         days = self.half_life_days
         if days is not None and not (days > 0 and math.isfinite(days)):
             raise RangeError(

@@ -28,12 +28,7 @@ _API: Final = "opentelemetry.trace"
 def traced(
     operation: str | Callable[..., str], count: Callable[[Any], int]
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Give each call of a function a span.
-
-    Args:
-        operation: the operation, or a function that returns it for the arguments.
-        count: returns the number of memories of a result.
-    """
+    """Give each call of a function a span, with the number of memories of its result."""
 
     def decorated(work: Callable[P, R]) -> Callable[P, R]:
         @wraps(work)

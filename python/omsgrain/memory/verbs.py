@@ -141,16 +141,11 @@ def keep(
 
 
 class Recollection(NamedTuple):
-    """A grain that a recall found.
-
-    Attributes:
-        score: 1 for the best; None without a question.
-        snippet: a piece of its text, with the words that were found in brackets; None if it was
-            found by its vector alone.
-    """
+    """A grain that a recall found."""
 
     grain: Grain
-    score: float | None = None
+    score: float | None = None  # 1 for the best; None without a question
+    # a piece of its text, with the words that were found in brackets; None if its vector alone was
     snippet: str | None = None
 
 

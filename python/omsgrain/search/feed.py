@@ -170,16 +170,7 @@ def fill(db: sqlite3.Connection, read: Read) -> int:
 
 
 def first_difference(db: sqlite3.Connection, other: sqlite3.Connection, upto: int) -> int | None:
-    """Compare two indexes of a store word by word, up to a sequence number.
-
-    Args:
-        db: an index.
-        other: another index that is at least as far.
-        upto: the last sequence number to compare.
-
-    Returns:
-        The grain of the first word that only one index has; None if there is none.
-    """
+    """Return the grain of the first word that only one of two indexes has, up to a number."""
     left_out = gone(db) | gone(other)
     for select in (_POSTINGS, _SIZES):
         for one, two in zip_longest(*(_facts(i, select, upto, left_out) for i in (db, other))):

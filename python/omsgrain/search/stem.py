@@ -82,11 +82,7 @@ _FOREIGN_STOP = frozenset().union(*(_STOP[name] for name in _SCRIPTS))
 
 
 def _counts(words: set[str]) -> bytes:
-    """Return how many hints words give to each language: frequent words, and letters.
-
-    Args:
-        words: words in lower case, with their accents.
-    """
+    """Return how many hints words give to each language: frequent words, and letters."""
     total = sum([_WORDS[word] for word in _KNOWN & words])
     if beyond := [word for word in words if not word.isascii()]:
         total += sum([_LETTER[letter] for letter in _LETTER.keys() & set("".join(beyond))])

@@ -239,11 +239,7 @@ class TextIndex(ABC):
 
     @abstractmethod
     def catch_up(self, read: Read, watch: Watch | None = None) -> int:
-        """Index what is new in the store; a search does this first.
-
-        Returns:
-            The last sequence number that the index includes.
-        """
+        """Index what is new in the store, and return the last number that the index includes."""
 
     @abstractmethod
     def behind(self, read: Read) -> int:

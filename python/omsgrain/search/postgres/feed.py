@@ -237,11 +237,7 @@ class Sessions:
                 return result
 
     def rewrite(self, table: str) -> None:
-        """Rewrite a table without deleted rows, unless the engine does so itself.
-
-        Raises:
-            StoreError: the role does not own it, or an older transaction needs deleted rows.
-        """
+        """Rewrite a table without deleted rows, unless the engine does so itself."""
         self._database.check_open()
         if self.engine.parts:  # it keeps deleted rows until a vacuum
             compact(self._database, [table])
