@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from hashlib import sha256
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -17,7 +16,6 @@ from omsgrain import container, crypto
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.interchange.verify import VerifyOptions, verify_file
-from omsgrain.store.context import context_of
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
 from omsgrain.sync import (
     LocalPeer,
@@ -245,18 +243,6 @@ def test_no_store_takes_a_record_of_a_sync_as_a_grain(tmp_path: Path) -> None:
             told = store.import_mg(tmp_path / "x.mg")
             assert (told.stored + told.duplicates, told.passed_over) == (1, 2)
         assert len(store) == 4
-
-
-def test_an_older_store_with_a_record_writes_files_that_can_be_read(tmp_path: Path) -> None:
-    with memory() as old, memory() as store:
-        old.put(belief("on"))
-        stray = record("tail")
-        context_of(old).storage.write(lambda writer: writer.put([(sha256(stray).digest(), stray)]))
-        old.put(belief("off"))
-        old.export_mg(tmp_path / "x.mg")
-        assert store.import_mg(tmp_path / "x.mg").stored == 2
-        written(old, tmp_path / "y.mg")
-        assert taken(tmp_path / "y.mg", memory()).sent.grains == 2
 
 
 def test_long_values_are_stored_in_parts(tmp_path: Path) -> None:

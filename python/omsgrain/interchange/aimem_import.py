@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from omsgrain.errors import OmsError
@@ -17,7 +17,7 @@ from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import fields, records
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.document import Bundle
-from omsgrain.formats.aimem.fields import ARRAYS, DNA, LIMITS, RECORDS, AimemLimits, Kind
+from omsgrain.formats.aimem.fields import ARRAYS, DNA, RECORDS, AimemLimits, Kind
 from omsgrain.formats.json_text import canonical_text
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Source
@@ -148,10 +148,9 @@ _ADDRESS = re.compile("[0-9a-f]{64}")
 class Embeddings:
     """Chooses which embeddings of a bundle are stored."""
 
-    def __init__(self, envelope: Mapping[str, Any], models: Collection[str] | None) -> None:
+    def __init__(self, envelope: Mapping[str, Any]) -> None:
         named = envelope.get("embedding_model")
         self._model = named if isinstance(named, str) else ""
-        self._wanted = models is None or self._model in models
         self._dropped: dict[tuple[str, str, str], None] = {}
 
     def kept(self, chunk: Mapping[str, Any]) -> tuple[str, bytes] | None:
@@ -161,9 +160,7 @@ class Embeddings:
         if data is None:
             return None
         size = len(data) // _FLOAT
-        if not self._wanted:
-            self._drop("a model that is kept", self._model)
-        elif not 0 < size <= DIMENSIONS:
+        if not 0 < size <= DIMENSIONS:
             self._drop(f"1 to {DIMENSIONS} values", f"{size} values")
         elif fields.is_zero(data):
             self._drop("a number that is not zero", "zeros", "zero_embedding")
@@ -271,14 +268,12 @@ def import_bundle(
     tenant: str | None = None,
     allow_erased: bool = False,
     allow_dna_updates: bool = False,
-    models: Collection[str] | None = None,
     keep_document: bool = False,
     signature: str | None = None,
     dry_run: bool = False,
     batch_size: int = 1_000,
     alive: Callable[[], None] = lambda: None,
     actor: str | None = None,
-    limits: AimemLimits = LIMITS,
 ) -> ImportSummary:
     """Import a bundle. Importing it again changes nothing.
 
@@ -295,7 +290,7 @@ def import_bundle(
         )
     else:
         start = source.tell()
-        scan = stream.scan(source, limits)
+        scan = stream.scan(source)
         source.seek(start)
         envelope, warnings, arrays = scan.envelope, scan.warnings, frozenset(ARRAYS.values())
         every = stream.records(source)
@@ -304,7 +299,7 @@ def import_bundle(
     with context_of(store).storage.read() as reader:
         check_keys(reader)  # without keys, stored records could not be found
     document = KeptBundle(envelope, arrays, owner) if keep_document and not dry_run else None
-    embeddings = Embeddings(envelope, models)
+    embeddings = Embeddings(envelope)
     terms = ImportTerms(user_id=owner, allow_erased=allow_erased, dry_run=dry_run, actor=actor)
     work = _BundleImport(store, terms, embeddings, document, allow_dna_updates)
     for batch in batches(_placed(every), batch_size, lambda record: record.weight):

@@ -122,12 +122,10 @@ def write_file(
         yield from _records("head", head, head.written)
         for batch in batches:
             rest = replace(batch, grains=())
-            # An older store may have stored a record as a grain; no reader accepts it here.
-            grains = [grain for grain in batch.grains if not is_sync_record(grain)]
-            yield from _records("batch", rest, head.written, len(grains))
-            yield from grains
+            yield from _records("batch", rest, head.written, len(batch.grains))
+            yield from batch.grains
             until = tail.until if batch.until is None else batch.until
-            tail = BundleTail(until, tail.batches + 1, tail.grains + len(grains))
+            tail = BundleTail(until, tail.batches + 1, tail.grains + len(batch.grains))
         tails.append(tail)
         yield from _records("tail", tail, head.written)
 

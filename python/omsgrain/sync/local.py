@@ -67,7 +67,6 @@ _grains: WeakKeyDictionary[Any, dict[tuple[str, ...] | None, ItemView]] = WeakKe
 """Views of the grains of open stores, by namespaces; they are extended as the store grows."""
 _viewing = threading.Lock()
 """Held while a view is read, which may sort or extend it."""
-_FAMILY: Final = ":*"
 _RULE: Final = "namespace"
 
 
@@ -326,7 +325,6 @@ class ScopedPeer:
         self._inner = inner
         self._storage = context_of(store).storage
         self._scope = NamespaceScope(namespaces)
-        self._open = self._scope.namespaces or ()
 
     def hello(self, hello: Hello) -> Greeting:
         """As ``Peer.hello``, with the number of grains in scope; the feed is the whole store's."""
@@ -414,15 +412,10 @@ class ScopedPeer:
     def _within(self, hello: Hello) -> Hello:
         """Refuse namespaces that are not in scope."""
         asked = hello.namespaces
-        if asked is None or not all(map(self._opens, asked)):
-            raise UnsupportedError(
-                "this namespace is not open to the token", expected=", ".join(self._open)
-            )
+        if asked is None or not all(map(self._scope.has, asked)):
+            expected = ", ".join(self._scope.namespaces or ())
+            raise UnsupportedError("this namespace is not open to the token", expected=expected)
         return hello
-
-    def _opens(self, name: str) -> bool:
-        families = (one[:-1] for one in self._open if one.endswith(_FAMILY))
-        return name in self._open or any(map(name.startswith, families))
 
     def _outside(self, keys: Sequence[bytes]) -> set[int]:
         """Return the positions of the keys whose grains are here and out of scope."""

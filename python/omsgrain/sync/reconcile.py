@@ -117,6 +117,10 @@ class NamespaceScope:
             return reader.count()
         return sum(reader.term_count(_core.term("namespace", name)) for name in self.namespaces)
 
+    def has(self, name: str) -> bool:
+        """Whether the grains of a namespace, or of a family of them, are in scope."""
+        return name in self._exact or name.startswith(self._families or ("\0",))
+
     def takes_hint(self, hint: bytes) -> bool:
         """Whether an erased grain may have been in scope, by the hash of its namespace."""
         if self.namespaces is None or self._families or not hint:
@@ -141,9 +145,7 @@ class NamespaceScope:
         else:
             grain = stored_grain(blob, "")
         name = grain.get("namespace")
-        return isinstance(name, str) and (
-            name in self._exact or name.startswith(self._families or ("\0",))
-        )
+        return isinstance(name, str) and self.has(name)
 
 
 def store_id(reader: Reader) -> bytes | None:

@@ -329,9 +329,8 @@ class KeyRing(Ring):
             wrapped = wrap(load_master(master), secret)
             into = Records(secret[:KEY_SIZE], secret[KEY_SIZE:])
             generation = file.head.generation + 1
-            fresh = ring.rewrite(
-                file, wrapped, generation, lambda record, at: self._records.copy(record, at, into)
-            )
+            beside, copy = ring.new_path(file.path), partial(self._records.copy, into=into)
+            fresh = ring.write_copy(file, beside, wrapped, generation, copy)
             ring.swap(file, fresh)
             with self._guard:
                 self._adopt(fresh, secret)

@@ -106,7 +106,7 @@ _PIECE = 1 << 20
 T = TypeVar("T")
 
 
-def _new(path: Path) -> Path:
+def new_path(path: Path) -> Path:
     return path.with_name(f".{path.name}.rekey-new")
 
 
@@ -135,7 +135,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def has_leftovers(path: Path) -> bool:
     """Return whether a rewrite of the file was interrupted."""
-    return _new(path).exists() or _old(path).exists()
+    return new_path(path).exists() or _old(path).exists()
 
 
 def tidy(path: Path) -> None:
@@ -145,14 +145,7 @@ def tidy(path: Path) -> None:
         if os.path.samefile(old, path):
             old.unlink()  # it was killed before it replaced the old file
     private_file.remove(old)
-    private_file.remove(_new(path))
-
-
-def rewrite(
-    file: RingFile, wrapped: bytes, generation: int, copy: Callable[[KeyRecord, int], bytes]
-) -> RingFile:
-    """Write the new file next to the old one; it is locked from the start."""
-    return write_copy(file, _new(file.path), wrapped, generation, copy)
+    private_file.remove(new_path(path))
 
 
 def write_copy(
@@ -162,7 +155,7 @@ def write_copy(
     generation: int,
     copy: Callable[[KeyRecord, int], bytes],
 ) -> RingFile:
-    """Copy the records of a file into a new one; it is on the disk when this returns."""
+    """Copy the records of a file into a new one, locked; it is on the disk when this returns."""
     fresh = RingFile.create(path, wrapped, generation)
     try:
         lock(fresh.handle)
