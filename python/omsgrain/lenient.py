@@ -117,7 +117,8 @@ def adapt(blob: bytes) -> Grain:
         raise UnsupportedError("a signed or opaque blob cannot be adapted")
     fields = {_KEYS.get(name, name): value for name, value in foreign.fields.items()}
     fields = {name: _converted(name, value, foreign.type) for name, value in fields.items()}
-    kept = {name: fields.pop(name) for name in _index_layer() & fields.keys()}
+    layer = {field.name for field in registry.FIELDS if field.index_layer}
+    kept = {name: fields.pop(name) for name in layer & fields.keys()}
     if fields.pop("aknd", None) == "definition":
         fields["action_phase"] = "definition"
     for name in [name for name in fields if name in (_ORIGINAL, _KEPT, _ADDED)]:
@@ -148,10 +149,6 @@ def _is_refused(blob: bytes) -> bool:
     except OmsError:
         return True
     return False
-
-
-def _index_layer() -> set[str]:
-    return {field.name for field in registry.FIELDS if field.index_layer}
 
 
 def _converted(name: str, value: Any, type_name: str) -> Any:

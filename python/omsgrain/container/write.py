@@ -239,7 +239,10 @@ class ExportFiles:
             if len(self._complete) > 1:
                 paths = [part(self._target, n + 1) for n in range(len(self._complete))]
             beyond = len(paths) + 1 if len(paths) > 1 else 1
-            self._refuse_leftover(part(self._target, beyond))
+            if (
+                leftover := part(self._target, beyond)
+            ).exists():  # it would seem to belong to this
+                raise StoreError(f"{str(leftover)!r} of an older export exists; remove it")
             for partial, path in zip(list(self._complete), paths, strict=True):
                 os.replace(partial, path)
             if len(paths) > 1:
@@ -247,11 +250,6 @@ class ExportFiles:
             sync_directory(self._target.parent)
         self._complete.clear()
         return WrittenContainer(tuple(paths), self.grains, 0, size)
-
-    def _refuse_leftover(self, path: Path) -> None:
-        """Refuse a further part of an older export: it would seem to belong to this one."""
-        if path.exists():
-            raise StoreError(f"{str(path)!r} of an older export exists; remove it")
 
 
 def _room(max_bytes: int, codec: int) -> int:

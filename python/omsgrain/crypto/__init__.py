@@ -26,8 +26,10 @@ from omsgrain.crypto import did
 from omsgrain.crypto.cose import (
     Proof,
     Signed,
+    open_many,
     open_signed,
     prove,
+    prove_many,
     sign,
     verify_signed,
     with_signed_bit,
@@ -52,7 +54,6 @@ from omsgrain.crypto.signers import (
 )
 
 if TYPE_CHECKING:
-    from omsgrain.crypto.cose import open_many, prove_many
     from omsgrain.crypto.disclosure import Disclosed, check_disclosure, disclose, reveal
     from omsgrain.crypto.keyring import KeyRing, KeyStats
     from omsgrain.crypto.master_key import Master
@@ -99,8 +100,6 @@ _LATER = {
     "Master": "master_key",
     "check_disclosure": "disclosure",
     "disclose": "disclosure",
-    "open_many": "cose",
-    "prove_many": "cose",
     "reveal": "disclosure",
 }
 

@@ -518,14 +518,10 @@ def open_many(
         one if isinstance(one, OmsError) else _opened(envelope, *one, next(read))
         for envelope, one in zip(given, proved, strict=True)
     ]
-    if errors == "collect":
-        return opened
-    good: list[Signed] = []
-    for signed in opened:
-        if isinstance(signed, OmsError):
-            raise signed
-        good.append(signed)
-    return good
+    for one in opened if errors == "raise" else ():
+        if isinstance(one, OmsError):
+            raise one
+    return opened
 
 
 def _opened(

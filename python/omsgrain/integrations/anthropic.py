@@ -188,7 +188,8 @@ class MemoryFiles:
             if not entry.name.startswith(f"{directory}/"):
                 continue
             name = entry.name[len(directory) + 1 :]
-            size = 0 if entry.name.endswith("/") else len(_utf8(entry.value))
+            text = "" if entry.name.endswith("/") else str(entry.value)
+            size = len(text.encode("utf-8", "surrogatepass"))
             sizes[name] = sizes.get(name, 0) + size
             for end in (i + 1 for i, c in enumerate(name[:-1]) if c == "/"):
                 sizes[name[:end]] = sizes.get(name[:end], 0) + size
@@ -307,10 +308,6 @@ def _places(text: str, part: str) -> list[int]:
 
 def _numbered(lines: list[str], first: int) -> str:
     return "\n".join(f"{number:>{_WIDTH}}\t{line}" for number, line in enumerate(lines, first))
-
-
-def _utf8(text: Any) -> bytes:
-    return str(text).encode("utf-8", "surrogatepass")
 
 
 def _size(size: int) -> str:

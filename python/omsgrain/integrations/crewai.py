@@ -48,7 +48,7 @@ class CrewaiStorage:
         """Store records with their embeddings in one transaction, over those with the same ids."""
         self._check_dimension(record.embedding for record in records)
         self._entries.set_many(
-            {str(record.id): _held(record) for record in records},
+            {str(one.id): one.model_dump(mode="json", exclude={"embedding"}) for one in records},
             vectors={str(one.id): one.embedding for one in records if one.embedding},
             tags={str(one.id): _tags(one.scope) for one in records},
         )
@@ -195,11 +195,6 @@ class CrewaiStorage:
                 known = known or len(embedding)
                 if len(embedding) != known:
                     raise _backend.EmbeddingDimensionMismatchError(known, len(embedding))
-
-
-def _held(record: Any) -> dict[str, Any]:
-    held: dict[str, Any] = record.model_dump(mode="json", exclude={"embedding"})
-    return held
 
 
 def _matches(

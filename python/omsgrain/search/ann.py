@@ -16,7 +16,7 @@ import mmap
 import os
 import struct
 import threading
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -255,17 +255,13 @@ def follow(
     forgotten = stamp.forgotten + len(old)
     if forgotten > len(graph) // _WORN or (old and not graph.forget(old, stamp.forgotten)):
         return None
-    for seqs in _parts(sorted(changed - deleted)):
+    rest = iter(sorted(changed - deleted))
+    while seqs := list(islice(rest, _TOGETHER)):
         with store.read() as reader:
             rows = [(seq, reader.row(VECTORS, model.key(seq))) for seq in seqs]
         graph.add([(seq, row) for seq, row in rows if row is not None])
     number = SEQUENCE.unpack(last[0])[0]
     return graph, Stamp(model.id, model.dimension, forgotten, number, last[1])
-
-
-def _parts(seqs: Iterable[int]) -> Iterable[list[int]]:
-    rest = iter(seqs)
-    return iter(lambda: list(islice(rest, _TOGETHER)), [])
 
 
 _FEW = 1_000  # vectors outside a graph before it is written again

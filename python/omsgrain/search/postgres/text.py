@@ -309,7 +309,8 @@ class PostgresTextIndex(TextIndex):
                     return before.last
                 if self._readonly:
                     raise _BehindError("the text index is behind, and is read-only")
-                self._sessions.write(partial(self._write, page=page, before=before))
+                work = partial(postgres_feed.write, store_id=self._store_id)
+                self._sessions.write(partial(work, page=page, before=before))
                 if watch is not None and not watch(max(page.last - before.last, 0)):
                     return page.last
 
@@ -318,9 +319,6 @@ class PostgresTextIndex(TextIndex):
 
     def _progress(self) -> IndexProgress:
         return self._sessions.read(partial(postgres_feed.progress, store_id=self._store_id))
-
-    def _write(self, connection: Connection, page: FeedPage, before: FeedState) -> None:
-        postgres_feed.write(connection, self._store_id, page, before)
 
     def start(
         self, read: Read, query: Query, seqs: Set[int] | None, size: int, *, wait: bool = True
