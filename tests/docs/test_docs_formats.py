@@ -10,7 +10,7 @@ from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem import fields as limits
 from omsgrain.formats.aimem.check import RULES, WARNINGS
 from omsgrain.formats.aimem.fields import ENVELOPE, LIMITS, MEMORY_TYPES, RECORDS
-from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.aimem.records import TABLE
 from omsgrain.formats.schema import SchemaField
 from omsgrain.interchange.outcome import NEWEST
 from support.markdown_page import table
@@ -51,8 +51,8 @@ def test_kinds_of_memory() -> None:
     assert [row[0] for row in rows] == list(MEMORY_TYPES)
     for name, says, where in rows:
         chunk = {"id": "urn:aimem:a:1", "content": "tea", "memory_type": name}
-        grain = to_grain("chunk", chunk | {"created_at": "2026-04-01T09:30:00Z"},
-                         tenant=TENANT).grain  # fmt: skip
+        grain = TABLE.to_grain("chunk", chunk | {"created_at": "2026-04-01T09:30:00Z"},
+                         owner=TENANT).grain  # fmt: skip
         assert re.split(r"\W", says)[0].lower() == grain.type
         told = re.findall(r"`([^`]+)", says)
         assert told == [grain[f] for f in ("relation", "trigger") if f in grain]

@@ -53,7 +53,7 @@ def test_a_look_at_mif2(whole: Any) -> None:
 @given(st.one_of(BUNDLES, damaged(BUNDLES)))
 def test_a_look_at_aimem(whole: Any) -> None:
     found = document.validate(spelled(whole))
-    with patch("omsgrain.formats.aimem.check.fits", never):
+    with patch.object(Shapes, "fit", never):
         assert document.validate(spelled(whole)) == found
 
 

@@ -17,7 +17,6 @@ from fuzz.target import Run, Target
 from omsgrain import formats
 from omsgrain.errors import OmsError
 from omsgrain.formats import ontology
-from omsgrain.formats.aimem import check as aimem_check
 from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem.document import checksum_of
@@ -155,7 +154,6 @@ def _at_sight(room: Path) -> Iterator[Run]:
     def run(data: bytes) -> None:
         with (
             patch.object(Shapes, "fit", return_value=False),
-            patch.object(aimem_check, "fits", return_value=False),
             patch.object(validate, "shape_at_sight", return_value=None),
         ):
             walked = verdicts(data)

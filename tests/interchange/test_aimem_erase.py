@@ -11,7 +11,7 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.aimem.records import TABLE
 from omsgrain.formats.document import Manifest, manifest
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
@@ -100,11 +100,11 @@ def test_erased_grains_do_not_come_back(store: GrainStore) -> None:
     fill(store, sample(), GRACE)
     erase_tenant(store, ADA, reason_code="gdpr17")
     again = [
-        to_grain(
-            "chunk", chunk("tea", memory_type="preference", tags=["drink"]), tenant=ADA
+        TABLE.to_grain(
+            "chunk", chunk("tea", memory_type="preference", tags=["drink"]), owner=ADA
         ).grain,
-        to_grain("chunk", chunk("tea", "other words, the same name"), tenant=ADA).grain,
-        to_grain("entity", entity("kettle", name="other"), tenant=ADA).grain,
+        TABLE.to_grain("chunk", chunk("tea", "other words, the same name"), owner=ADA).grain,
+        TABLE.to_grain("entity", entity("kettle", name="other"), owner=ADA).grain,
     ]
     report = store.put_many(again, errors="collect")
     assert [bad.error.code for bad in report.errors] == ["ERR_ERASED"] * 3
@@ -121,15 +121,15 @@ def test_a_record_allowed_back_is_like_any_other(store: GrainStore) -> None:
     fill(store, {"chunks": [chunk("a")]})
     erase_tenant(store, ADA, reason_code="gdpr17")
     (address,) = store.put_many(
-        [to_grain("chunk", chunk("a", "back"), tenant=ADA).grain], allow_erased=True
+        [TABLE.to_grain("chunk", chunk("a", "back"), owner=ADA).grain], allow_erased=True
     ).addresses
     assert address is not None and count(store) == 1
     newer = chunk("a", "newer", created_at="2026-06-01T00:00:00Z")
-    store.supersede(address, to_grain("chunk", newer, tenant=ADA).grain)
+    store.supersede(address, TABLE.to_grain("chunk", newer, owner=ADA).grain)
     assert count(store) == 1
     erase_tenant(store, ADA, reason_code="gdpr17")
     report = store.put_many(
-        [to_grain("chunk", newer | {"tags": ["x"]}, tenant=ADA).grain], errors="collect"
+        [TABLE.to_grain("chunk", newer | {"tags": ["x"]}, owner=ADA).grain], errors="collect"
     )
     assert count(store) == 0 and len(report.errors) == 1
 
@@ -211,7 +211,7 @@ def test_tombstones_are_marks_and_not_names(store: GrainStore) -> None:
     assert b"urn:aimem" not in rows(store)
 
     def lifted(writer: Writer) -> list[bool]:
-        grain = to_grain("chunk", chunk("tea"), tenant=ADA).grain
+        grain = TABLE.to_grain("chunk", chunk("tea"), owner=ADA).grain
         source_tombstones.lift(writer, [grain.blob])
         return source_tombstones.erased(
             writer, ADA, [("chunk", name("tea")), ("chunk", name("pin"))]

@@ -23,7 +23,7 @@ from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import records as native
 from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.aimem.records import TABLE
 from omsgrain.grain import Grain
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
 from omsgrain.interchange.export import AimemExportReport
@@ -129,7 +129,7 @@ def test_of_two_that_were_one_the_newer_leaves(plain: GrainStore) -> None:
     ]
     records += [("entity", entity("e") | more) for more in LATER]
     for kind, record in records:
-        plain.put(to_grain(kind, record, tenant=ADA).grain)
+        plain.put(TABLE.to_grain(kind, record, owner=ADA).grain)
     report = AimemExportReport()
     found = only(plain, report=report)
     assert [one["name"] for one in found.records["entity"]] == ["Bea"]
@@ -228,7 +228,9 @@ def test_only_what_is_current_leaves(store: GrainStore) -> None:
     there = fill(
         store, {"chunks": [chunk("a"), chunk("b"), chunk("c")], "edges": [edge("a", "b")]}
     )
-    newer = to_grain("chunk", chunk("a", "new", created_at="2026-06-01T00:00:00Z"), tenant=ADA)
+    newer = TABLE.to_grain(
+        "chunk", chunk("a", "new", created_at="2026-06-01T00:00:00Z"), owner=ADA
+    )
     store.supersede(there[name("a")], newer.grain)
     store.privacy.restrict(there[name("b")], reason_code="asked")
     store.retract(there[name("c")])
@@ -285,7 +287,7 @@ def test_a_forged_record_spoils_no_bundle(plain: GrainStore) -> None:
 
 
 def test_a_record_has_no_parts_of_another_tenant(store: GrainStore) -> None:
-    built = to_grain("chunk", chunk("large", note="\u00e9" * 700_000), tenant=GRACE)
+    built = TABLE.to_grain("chunk", chunk("large", note="\u00e9" * 700_000), owner=GRACE)
     store.put_many([*built.parts, built.grain])
     fields = {"type": "event", "content": "x", "created_at": 1, "user_id": ADA}
     store.put(fields | {"x_src": built.grain["x_src"]})
@@ -496,7 +498,9 @@ def test_new_or_superseded_grains_do_not_change_a_stream(store: GrainStore) -> N
     before = b"".join(export_stream(store, ADA))
     pieces = export_stream(store, ADA, piece=1)
     first = next(pieces)
-    newer = to_grain("chunk", chunk("a", "new", created_at="2026-06-01T00:00:00Z"), tenant=ADA)
+    newer = TABLE.to_grain(
+        "chunk", chunk("a", "new", created_at="2026-06-01T00:00:00Z"), owner=ADA
+    )
     store.supersede(there[name("a")], newer.grain)
     fill(store, {"chunks": [chunk("c")]})
     assert first + b"".join(pieces) == before
@@ -514,7 +518,8 @@ def test_a_changed_embedding_ends_a_stream(store: GrainStore) -> None:
 def test_a_stream_holds_few_records_at_a_time(plain: GrainStore, long: bool) -> None:
     count = 20_000 if long else 1_500
     grains = [
-        to_grain("chunk", chunk(f"c{i}", "word " * 20), tenant=ADA).grain for i in range(count)
+        TABLE.to_grain("chunk", chunk(f"c{i}", "word " * 20), owner=ADA).grain
+        for i in range(count)
     ]
     plain.put_many(grains)
     del grains
@@ -538,6 +543,8 @@ def test_nothing_of_it_is_open_between_pieces(tmp_path: Path) -> None:
         pieces = export_stream(store, ADA, piece=1)
         next(pieces)
         for i in range(4):
-            store.put_many([to_grain("chunk", chunk(f"n{i}", "x" * 60_000), tenant=GRACE).grain])
+            store.put_many(
+                [TABLE.to_grain("chunk", chunk(f"n{i}", "x" * 60_000), owner=GRACE).grain]
+            )
             store.maintenance.compact()
         assert len(list(pieces)) == 9

@@ -19,7 +19,7 @@ from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import RangeError, StoreError
 from omsgrain.formats.aimem.document import Bundle
-from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.aimem.records import TABLE
 from omsgrain.interchange.aimem_export import export_bundle, export_stream
 from omsgrain.interchange.aimem_import import import_bundle
 from omsgrain.storage.memory import MemoryStorage
@@ -348,13 +348,13 @@ def test_a_tenant_of_whom_nothing_is_here_costs_one_look_up(
 def test_a_step_that_is_refused_does_nothing(store: og.GrainStore) -> None:
     """Of a record in parts, the parts do not stay either; what went meanwhile is decided again."""
     record = chunk(extra="x" * 2_000_000)
-    built = to_grain("chunk", record, tenant=TENANT)
+    built = TABLE.to_grain("chunk", record, owner=TENANT)
     locked = store.put(natives()[2])
     parts = tuple(built.parts)
     steps = [
         ImportStep(urn(1), (), built.grain, parts, replaces="ab" * 32),
         ImportStep(urn(1), (), built.grain, parts, replaces=locked, justification="so"),
-        ImportStep(urn(2), (), to_grain("chunk", chunk(2), tenant=TENANT).grain),
+        ImportStep(urn(2), (), TABLE.to_grain("chunk", chunk(2), owner=TENANT).grain),
     ]
     outcomes = import_batch.record(context_of(store), steps, user_id=TENANT, since=1).outcomes
     assert [outcome.moved for outcome in outcomes] == [True, False, False]

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from omsgrain import _core
 from omsgrain.errors import RangeError
-from omsgrain.formats.aimem.fields import ARRAYS
-from omsgrain.formats.aimem.records import to_grain
+from omsgrain.formats.aimem.fields import ARRAYS, decode
+from omsgrain.formats.aimem.records import TABLE, bare
 from omsgrain.store import GrainStore
 from support.aimem_strategies import hash_of
 
@@ -72,16 +73,15 @@ def fill(
     found = {}
     for array, kind in ARRAYS.items():
         for record in document.get(array, []):
-            built = to_grain(kind, record, tenant=tenant)
+            built = TABLE.to_grain(kind, bare(kind, record), owner=tenant)
             report = store.put_many([*built.parts, built.grain])
             address = report.addresses[-1]
             assert address is not None
             found[record.get("id", json.dumps(record))] = address
-            if built.vector is not None:
-                try:
-                    store.vectors.add(address, built.vector, model=model)
-                except RangeError:  # one without a direction is kept nowhere
-                    pass
+            vector = decode(record.get("embedding") or "")
+            with suppress(RangeError):  # one without a direction is kept nowhere
+                if vector:
+                    store.vectors.add(address, vector, model=model)
     return found
 
 

@@ -26,7 +26,7 @@ from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind
 from omsgrain.formats.aimem.format import AIMEM
-from omsgrain.formats.aimem.records import checked, from_grain, native
+from omsgrain.formats.aimem.records import TABLE, checked, native
 from omsgrain.formats.aimem.signature import sign_bundle
 from omsgrain.formats.document import Loss
 from omsgrain.grain import Grain
@@ -435,7 +435,7 @@ class AimemExport(MemoryExport):
         if is_chunk and seq in part.natives:
             chunk, _ = said(grain, self._asked)
         else:
-            found = from_grain(grain, page.get)
+            found = TABLE.from_grain(grain, page.get)
             chunk = None if found is None else found[1]
         if chunk is None:
             raise StoreError("a grain is not the record that it was")

@@ -192,7 +192,7 @@ class BundleRecord(NamedTuple):
 
     @property
     def name(self) -> str:
-        return records.name_of(self.kind, self.value)
+        return records.TABLE.name_of(self.kind, self.value)
 
     @property
     def names(self) -> list[tuple[str, str]]:
@@ -381,7 +381,7 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
     def _beside(self, record: BundleRecord, at: int, before: AimemPlan) -> AimemPlan:
         """Plan a record that has the same name as an earlier one of the batch."""
         twin = before.one
-        exact = records.same_record((twin.kind, twin.value), record.value)
+        exact = records.TABLE.is_same((twin.kind, twin.value), record.value)
         decision = self._decide(record, twin.value)
         return AimemPlan(record, decision, exact=exact, twin=twin, wave=before.wave + 1, behind=at)
 
@@ -391,12 +391,8 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
         born = _stored(snapshot, record.kind, there)
         if born is not None:
             stored, said = born
-            bare = {
-                name: value
-                for name, value in record.value.items()
-                if name != "embedding" or not isinstance(value, str)
-            }
-            exact = records.same_record((record.kind, said), bare)
+            bare = records.bare(record.kind, record.value)
+            exact = records.TABLE.is_same((record.kind, said), bare)
             decision = self._decide(record, said, current=stored.current)
             plan = AimemPlan(record, decision, stored=stored, exact=exact)
         else:
@@ -472,8 +468,9 @@ class _BundleImport(RecordImport[BundleRecord, AimemPlan]):
             for i, plan in enumerate(plans)
             if plan.carried is None and plan.decision in (INSERTED, UPDATED)
         }
-        pairs = ((record.kind, record.value) for record in new.values())
-        built = dict(zip(new, records.to_grains(pairs, tenant=self._terms.user_id), strict=True))
+        pairs = ((one.kind, records.bare(one.kind, one.value)) for one in new.values())
+        made = records.TABLE.to_grains(pairs, owner=self._terms.user_id)
+        built = dict(zip(new, made, strict=True))
         steps: dict[int, ImportStep] = {}
         for i, plan in enumerate(plans):
             stored = None if plan.stored is None else plan.stored.address

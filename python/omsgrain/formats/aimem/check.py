@@ -9,128 +9,101 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final
 
-from omsgrain import _core
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem
-from omsgrain.formats.schema import KINDS, Problems, SchemaField
+from omsgrain.formats.schema import KINDS, Form, Problems, SchemaField, SchemaRule, Shapes
 
 CONFLICT: Final = 409
-UNPROCESSABLE: Final = 422
 
-
-class AimemRule(NamedTuple):
-    """One rule: where the draft has it, what its breach is called, and its status."""
-
-    section: str
-    says: str
-    status: int = UNPROCESSABLE
-
-
-RULES: Final[dict[str, AimemRule]] = {
+RULES: Final[dict[str, SchemaRule]] = {
     # the document
-    "not_json": AimemRule("2", "the document is not valid JSON"),
-    "not_object": AimemRule("2", "a bundle must be a JSON object"),
-    "too_deep": AimemRule("2", "the document is nested too deeply"),
-    "too_large": AimemRule("2", "the document is too large", 413),
-    "invalid_type": AimemRule("2", "the value has the wrong type"),
-    "missing_field": AimemRule("2", "a required field is missing"),
-    "unknown_kind": AimemRule("3.1", "the kind of record is unknown"),
-    "too_long": AimemRule("2", "the text is too long"),
+    "not_json": SchemaRule("2", "the document is not valid JSON"),
+    "not_object": SchemaRule("2", "a bundle must be a JSON object"),
+    "too_deep": SchemaRule("2", "the document is nested too deeply"),
+    "too_large": SchemaRule("2", "the document is too large", 413),
+    "invalid_type": SchemaRule("2", "the value has the wrong type"),
+    "missing_field": SchemaRule("2", "a required field is missing"),
+    "unknown_kind": SchemaRule("3.1", "the kind of record is unknown"),
+    "too_long": SchemaRule("2", "the text is too long"),
     # the envelope
-    "bad_format": AimemRule("2.1", "the format name is wrong"),
-    "unsupported_version": AimemRule("7", "the version is not supported"),
-    "invalid_producer": AimemRule("2.3", "the producer namespace is invalid"),
-    "invalid_tenant": AimemRule("2.1", "the tenant id is invalid"),
-    "invalid_timestamp": AimemRule("2.1", "the time is invalid, or not in UTC"),
-    "invalid_scope": AimemRule("2.1", "the scope is unknown"),
-    "since_missing": AimemRule("2.1", "a bundle with scope SINCE needs a since time"),
-    "missing_checksum": AimemRule("2.8", "the checksum has the wrong form"),
-    "checksum_mismatch": AimemRule("2.8", "the checksum does not match the content", CONFLICT),
+    "bad_format": SchemaRule("2.1", "the format name is wrong"),
+    "unsupported_version": SchemaRule("7", "the version is not supported"),
+    "invalid_producer": SchemaRule("2.3", "the producer namespace is invalid"),
+    "invalid_tenant": SchemaRule("2.1", "the tenant id is invalid"),
+    "invalid_timestamp": SchemaRule("2.1", "the time is invalid, or not in UTC"),
+    "invalid_scope": SchemaRule("2.1", "the scope is unknown"),
+    "since_missing": SchemaRule("2.1", "a bundle with scope SINCE needs a since time"),
+    "missing_checksum": SchemaRule("2.8", "the checksum has the wrong form"),
+    "checksum_mismatch": SchemaRule("2.8", "the checksum does not match the content", CONFLICT),
     # chunks
-    "invalid_urn": AimemRule("2.3", "the AIMEM identifier is invalid"),
-    "duplicate_chunk_id": AimemRule("2.3", "two chunks have the same id"),
-    "empty_content": AimemRule("2.2", "the chunk has no content"),
-    "content_too_long": AimemRule("2.2", "the content is too long"),
-    "bad_hash_format": AimemRule("2.2", "the content hash has the wrong form"),
-    "hash_mismatch": AimemRule("2.2", "the content hash does not match the content"),
-    "invalid_memory_type": AimemRule("2.2", "the memory type is unknown"),
-    "invalid_zone": AimemRule("2.2", "the zone is unknown"),
-    "invalid_tag": AimemRule("2.2", "the tag is invalid"),
-    "embedding_envelope_missing": AimemRule(
+    "invalid_urn": SchemaRule("2.3", "the AIMEM identifier is invalid"),
+    "duplicate_chunk_id": SchemaRule("2.3", "two chunks have the same id"),
+    "empty_content": SchemaRule("2.2", "the chunk has no content"),
+    "content_too_long": SchemaRule("2.2", "the content is too long"),
+    "bad_hash_format": SchemaRule("2.2", "the content hash has the wrong form"),
+    "hash_mismatch": SchemaRule("2.2", "the content hash does not match the content"),
+    "invalid_memory_type": SchemaRule("2.2", "the memory type is unknown"),
+    "invalid_zone": SchemaRule("2.2", "the zone is unknown"),
+    "invalid_tag": SchemaRule("2.2", "the tag is invalid"),
+    "embedding_envelope_missing": SchemaRule(
         "2.7", "the envelope names no model or dimension for the embedding"
     ),
-    "invalid_embedding_dim": AimemRule("2.7", "the embedding dimension is out of range"),
-    "embedding_invalid": AimemRule("2.7", "the embedding is not finite float32 values in base64"),
-    "embedding_dim_mismatch": AimemRule("2.7", "the embedding has the wrong dimension"),
+    "invalid_embedding_dim": SchemaRule("2.7", "the embedding dimension is out of range"),
+    "embedding_invalid": SchemaRule("2.7", "the embedding is not finite float32 values in base64"),
+    "embedding_dim_mismatch": SchemaRule("2.7", "the embedding has the wrong dimension"),
     # edges
-    "edge_source_unknown": AimemRule("2.4", "the edge's source is not in this bundle"),
-    "edge_target_unknown": AimemRule("2.4", "the edge's target is not in this bundle"),
-    "invalid_edge_type": AimemRule("2.4", "the edge type is unknown"),
-    "edge_weight_out_of_range": AimemRule("2.4", "the edge's weight is out of range"),
+    "edge_source_unknown": SchemaRule("2.4", "the edge's source is not in this bundle"),
+    "edge_target_unknown": SchemaRule("2.4", "the edge's target is not in this bundle"),
+    "invalid_edge_type": SchemaRule("2.4", "the edge type is unknown"),
+    "edge_weight_out_of_range": SchemaRule("2.4", "the edge's weight is out of range"),
     # entities and their links
-    "duplicate_entity_id": AimemRule("2.5", "two entities have the same id"),
-    "empty_entity_name": AimemRule("2.5", "the entity has no name"),
-    "invalid_entity_kind": AimemRule("2.5", "the entity kind is unknown"),
-    "ce_chunk_unknown": AimemRule("2.5", "the link's chunk is not in this bundle"),
-    "ce_entity_unknown": AimemRule("2.5", "the link's entity is not in this bundle"),
+    "duplicate_entity_id": SchemaRule("2.5", "two entities have the same id"),
+    "empty_entity_name": SchemaRule("2.5", "the entity has no name"),
+    "invalid_entity_kind": SchemaRule("2.5", "the entity kind is unknown"),
+    "ce_chunk_unknown": SchemaRule("2.5", "the link's chunk is not in this bundle"),
+    "ce_entity_unknown": SchemaRule("2.5", "the link's entity is not in this bundle"),
     # signatures
-    "signature_invalid": AimemRule("5.3", "the signature does not match this bundle"),
-    "signature_untrusted": AimemRule("5.3", "no trusted key has signed this bundle"),
-    "signature_missing": AimemRule("5.3", "a signature is required, and the bundle has none"),
+    "signature_invalid": SchemaRule("5.3", "the signature does not match this bundle"),
+    "signature_untrusted": SchemaRule("5.3", "no trusted key has signed this bundle"),
+    "signature_missing": SchemaRule("5.3", "a signature is required, and the bundle has none"),
 }
 """Breaking one of them refuses the bundle."""
 
-WARNINGS: Final[dict[str, AimemRule]] = {
-    "legacy_format": AimemRule("2.1", "the bundle has the format's older name", 200),
-    "foreign_producer": AimemRule("2.3", "the identifier belongs to another producer", 200),
-    "shared_id": AimemRule("2.3", "a chunk and an entity have the same id", 200),
-    "scope_mismatch": AimemRule("2.1", "the chunk is outside the bundle's scope", 200),
-    "unsupported_model": AimemRule("2.7", "embeddings of an unsupported model were dropped", 200),
-    "zero_embedding": AimemRule(
+WARNINGS: Final[dict[str, SchemaRule]] = {
+    "legacy_format": SchemaRule("2.1", "the bundle has the format's older name", 200),
+    "foreign_producer": SchemaRule("2.3", "the identifier belongs to another producer", 200),
+    "shared_id": SchemaRule("2.3", "a chunk and an entity have the same id", 200),
+    "scope_mismatch": SchemaRule("2.1", "the chunk is outside the bundle's scope", 200),
+    "unsupported_model": SchemaRule("2.7", "embeddings of an unsupported model were dropped", 200),
+    "zero_embedding": SchemaRule(
         "2.7", "embeddings with only zeros have no direction and were dropped", 200
     ),
-    "document_not_kept": AimemRule("2", "some records are not stored exactly as received", 200),
+    "document_not_kept": SchemaRule("2", "some records are not stored exactly as received", 200),
 }
 
 
-Plan: TypeAlias = tuple[tuple[str, tuple[type, ...], float | None, SchemaField], ...]
-"""A table of fields as it is run through: name, types, most code points, and the rest."""
-
-
-def plan(table: tuple[SchemaField, ...]) -> Plan:
-    return tuple(
-        (field.name, KINDS[field.kind][1], field.most if field.kind == "str" else None, field)
-        for field in table
-    )
-
-
-def _row(one: SchemaField) -> Any:
-    known = (one.of, one.form, one.known, one.least, one.most)
-    return (one.name, one.kind, *known, one.nullable, one.required)
-
-
-_OUTLINE: Final = _core.Outline(
-    [(kind, list(map(_row, table))) for kind, table in fields.RECORDS.items()]
+_ENVELOPE: Final = "envelope"
+_TIME: Final = "such as 2026-01-15T10:00:00Z"
+_FLOATS: Final = "base64 of finite float32"
+_FORMS: Final = {
+    "utc": Form("invalid_timestamp", _TIME, fields.parse_time, like="utc"),
+    "embedding": Form("embedding_invalid", _FLOATS, fields.decode),
+}
+# Names, hashes and how long a content may be are not looked at.
+_SHAPES: Final = Shapes(
+    {str(kind): table for kind, table in fields.RECORDS.items()} | {_ENVELOPE: fields.ENVELOPE},
+    _FORMS,
+    records=fields.RECORDS,
+    more=(_ENVELOPE,),
 )
-
-
-def fits(kind: fields.Kind, record: Any) -> bool:
-    """Whether a record has all that its fields ask for by themselves.
-
-    Names, hashes and how long a content may be are not looked at. A record that does not fit may
-    still be good.
-    """
-    return _OUTLINE.fits(kind, record)
 
 
 CHECKSUM = "sha256:"
 """How a checksum begins. One that begins so and is wrong in any way does not match."""
 _HASH = re.compile("sha256:[0-9a-f]{64}")
-_ENVELOPE = plan(fields.ENVELOPE)
-_RECORDS = {kind: plan(table) for kind, table in fields.RECORDS.items()}
 
 _URN = "urn:aimem:<producer>:<local>"
 _ENDS: dict[fields.Kind, tuple[tuple[str, fields.Kind, str], ...]] = {
@@ -231,13 +204,13 @@ class AimemChecker:
         *,
         ends: bool = True,
     ) -> None:
-        if fits(kind, record) and self._is_sure(kind, record):
+        if _SHAPES.fit(kind, record) and self._is_sure(kind, record):
             return
         self._line, self._found = line, self.problems
         if type(record) is not dict:
             self._wrong("invalid_type", pointer, "an object", kind_of(record))
             return
-        good = self._fields(pointer, _RECORDS[kind], record)
+        good = self._fields(pointer, kind, record)
         if kind == "chunk":
             self._chunk(pointer, good)
         elif kind == "entity":
@@ -328,7 +301,7 @@ class AimemChecker:
         data = fields.decode(text) if len(text) <= 6 * self._limits.dimension + 8 else None
         if data is None:
             found = "NaN or infinity" if fields.is_endless(text) else None
-            self._wrong("embedding_invalid", pointer, "base64 of finite float32", found)
+            self._wrong("embedding_invalid", pointer, _FLOATS, found)
         elif self._dimension is not None and len(data) != 4 * self._dimension:
             floats = f"{self._dimension} floats"
             self._wrong("embedding_dim_mismatch", pointer, floats, str(len(data) // 4))
@@ -380,11 +353,13 @@ class AimemChecker:
 
     # -- values ---------------------------------------------------------------------------------
 
-    def _fields(self, pointer: str, plan: Plan, values: dict[str, Any]) -> dict[str, Any]:
+    def _fields(self, pointer: str, shape: str, values: dict[str, Any]) -> dict[str, Any]:
         good = {}
-        for name, types, most, field in plan:
+        for name, row in _SHAPES.rows[shape].items():
+            field = row.field
             value: Any = values.get(name)
-            if type(value) in types and (most is None or len(value) <= most):
+            most = field.most if field.kind == "str" else None
+            if type(value) in row.types and (most is None or len(value) <= most):
                 good[name] = value
             elif value is not None or field.required or (name in values and not field.nullable):
                 self._odd(f"{pointer}/{name}", field, value, name in values, good)
@@ -425,7 +400,7 @@ class AimemChecker:
         text = good.get(name)
         found = None if text is None else fields.parse_time(text)
         if text is not None and found is None:
-            self._wrong("invalid_timestamp", f"{pointer}/{name}", "such as 2026-01-15T10:00:00Z")
+            self._wrong("invalid_timestamp", f"{pointer}/{name}", _TIME)
         return found
 
     def _wrong(

@@ -102,7 +102,7 @@ RECORDS: Final[dict[Kind, tuple[SchemaField, ...]]] = {
         nullable("is_pinned", "bool", "protected like memory of the DNA class"),
         _CREATED,
         nullable("tags", "array", "strings of 1 to 64 code points", "str", least=1, most=TAG),
-        nullable("embedding", "str", "float32, little-endian, in base64", form=""),
+        nullable("embedding", "str", "float32, little-endian, in base64", form="embedding"),
     ),
     "edge": (
         needed("source_id", "str", _ID),
@@ -119,7 +119,7 @@ RECORDS: Final[dict[Kind, tuple[SchemaField, ...]]] = {
     ),
     "chunk_entity": (needed("chunk_id", "str", _ID), needed("entity_id", "str", _ID)),
 }
-"""The fields of each kind of record. A form is what the core sees of a text; empty: too little."""
+"""The fields of each kind of record."""
 
 
 _LEAST: Final = 1 << 8

@@ -13,11 +13,12 @@ from omsgrain.formats import document as documents
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.records import FORMAT as NAME
-from omsgrain.formats.aimem.records import TABLE, native, to_grains
+from omsgrain.formats.aimem.records import TABLE, bare, native
 from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert.aimem import HUB, tenant_of
 from omsgrain.formats.convert.base import AS_MEMORIES
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
+from omsgrain.formats.document import RecordItem, Vector
 from omsgrain.formats.json_text import looked_into
 from omsgrain.formats.problems import DocumentError, DocumentFindings
 from omsgrain.formats.records import Record
@@ -66,28 +67,30 @@ class Aimem(Format):
     def load(self, data: bytes, *, limits: fields.AimemLimits = fields.LIMITS) -> documents.Import:
         read = document.read_bundle(data, limits)
         tenant: str = read.envelope["tenant_id"]
-        grains: dict[str, Grain] = {}
-        arrays: dict[str, list[str]] = {}
-        vectors: dict[str, documents.Vector] = {}
-        for name, kind in fields.ARRAYS.items():
-            if kind not in read.records:
-                continue
-            built = to_grains(((kind, record) for record in read.records[kind]), tenant=tenant)
-            listed: list[str] = []
-            arrays[name] = listed
-            for grain, parts, vector in built:
-                for part in parts:
-                    grains[part.address] = part
-                grains[grain.address] = grain
-                listed.append(grain.address)
-                if vector is not None:
-                    vectors[grain.address] = documents.Vector(
-                        read.envelope["embedding_model"], vector
-                    )
+        embeddings = {
+            chunk["id"]: chunk["embedding"]
+            for chunk in read.records.get("chunk", ())
+            if isinstance(chunk.get("embedding"), str)
+        }
+        items = {
+            name: [RecordItem(kind, bare(kind, record)) for record in read.records[kind]]
+            for name, kind in fields.ARRAYS.items()
+            if kind in read.records
+        }
+
+        def vector(item: RecordItem) -> Vector | None:
+            text = embeddings.get(item.value["id"]) if item.kind == "chunk" else None
+            data = None if text is None else fields.decode(text)
+            return None if data is None else Vector(read.envelope["embedding_model"], data)
+
+        made = documents.gathered(TABLE, items, tenant, vector)
         created_at = fields.of_grain(fields.parse_time(read.envelope["exported_at"]))
-        whole = documents.Manifest(self.name, read.envelope["checksum"], read.envelope, arrays)
+        whole = documents.Manifest(
+            self.name, read.envelope["checksum"], read.envelope, made.arrays
+        )
         more = documents.manifest(whole, created_at=created_at, user_id=tenant)
-        return documents.Import(self.name, [*grains.values(), *more], vectors, read.warnings)
+        grains = [*made.grains.values(), *more]
+        return documents.Import(self.name, grains, made.vectors, read.warnings)
 
     def read_bytes(self, path: Path) -> bytes:
         with path.open("rb") as source:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from omsgrain import _core
 from omsgrain.errors import NotFoundError, OmsError, StoreError
@@ -23,7 +23,6 @@ from omsgrain.formats.aimem.fields import (
     TAG,
     AimemLimits,
     Kind,
-    decode,
     parse_urn,
     urn,
 )
@@ -63,46 +62,23 @@ PRIORITIES: Final = {"critical": "hot", "important": "warm", "standard": "cold"}
 _ZONES = {priority: zone for zone, priority in PRIORITIES.items()}
 
 
-class AimemGrain(NamedTuple):
-    grain: Grain  # the grain
-    parts: Sequence[Grain]  # the grains that hold the record whole, if it was too large
-    vector: bytes | None  # the bytes of its embedding, float32, little-endian
-
-
-def name_of(kind: Kind, record: Record) -> str:
-    """By what a record is known: its URN, or for what has none the URNs that it joins."""
-    return TABLE.name_of(kind, record)
-
-
-def to_grain(kind: Kind, record: Record, *, tenant: str) -> AimemGrain:
-    bare, vector = _apart(kind, record)
-    return AimemGrain(*TABLE.to_grain(kind, bare, owner=tenant), vector)
-
-
-def to_grains(records: Iterable[tuple[Kind, Record]], *, tenant: str) -> list[AimemGrain]:
-    given, vectors = [], []
-    for kind, record in records:
-        bare, vector = _apart(kind, record)
-        given.append((kind, bare))
-        vectors.append(vector)
-    built = TABLE.to_grains(given, owner=tenant)
-    return [AimemGrain(*one, vector) for one, vector in zip(built, vectors, strict=True)]
-
-
-def from_grain(grain: Grain, get: source.Get) -> tuple[Kind, Record] | None:
-    return cast("tuple[Kind, Record] | None", TABLE.from_grain(grain, get))
+def bare(kind: str, record: Record) -> Record:
+    """A record without its embedding, as the table of records takes it."""
+    if kind != "chunk" or not isinstance(record.get("embedding"), str):
+        return record
+    return {name: value for name, value in record.items() if name != "embedding"}
 
 
 def checked(
     grain: Grain, get: source.Get, limits: AimemLimits = LIMITS
 ) -> tuple[Kind, Record] | None:
-    """As `from_grain`, but None if the record is no good one, or a part of it is gone.
+    """The record that a grain was; None if that is no good one, or a part of it is gone.
 
     Anyone who may put grains can mark one as a record. An invalid record does not count as one,
     or it would spoil every later bundle.
     """
     try:
-        found = from_grain(grain, get)
+        found = cast("tuple[Kind, Record] | None", TABLE.from_grain(grain, get))
     except NotFoundError:
         return None
     except StoreError:
@@ -114,18 +90,6 @@ def checked(
     checker = AimemChecker(limits)
     checker.record(*found, "", ends=False)
     return None if checker.problems else found
-
-
-def same_record(found: tuple[Kind, Record] | None, record: Record) -> bool:
-    """Whether a record came back; the order of its keys says nothing."""
-    return TABLE.is_same(found, record)
-
-
-def _apart(kind: Kind, record: Record) -> tuple[Record, bytes | None]:
-    if kind != "chunk" or not isinstance(record.get("embedding"), str):
-        return record, None
-    bare = {name: value for name, value in record.items() if name != "embedding"}
-    return bare, decode(record["embedding"])
 
 
 # -- records to fields --------------------------------------------------------------------------
