@@ -22,7 +22,6 @@ from omsgrain.errors import FormatError, NotFoundError, SchemaError
 from omsgrain.formats import times
 from omsgrain.formats.convert import convert
 from omsgrain.formats.convert.base import NOT_ASKED, BuildOptions
-from omsgrain.formats.convert.gather import heap
 from omsgrain.formats.convert.mif2 import METADATA, about
 from omsgrain.formats.document import Dump, Loss, Manifest, Vector, keyed, lift, parted
 from omsgrain.formats.json_text import JsonTexts, drained, value_at
@@ -310,14 +309,9 @@ class MifExport(MemoryExport):
 
     def _all_records(self, options: BuildOptions) -> GatheredDocument:
         """Records of any format, and grains that never were records."""
-        from omsgrain.formats.mif_ld.document import without_local
-
         grains: list[Grain] = list(self.grains.values())
         self.grains.clear()
-        stay: list[Loss] = []
-        if not self._asked.local:
-            grains, stay = without_local(grains)
-        looked = heap(grains)
+        looked, stay = convert.leaving(grains, self._format, local=self._asked.local)
         if self.foreign:  # importance, say, which has a place in the other version
             told = {OURS: {METADATA: about(self.foreign.envelope())}}
             looked.said[self.foreign.format.name] = {VENDORS: told}

@@ -131,10 +131,11 @@ class Aimem(Format):
         )
 
     def user_of(self, user: str | None, producer: str) -> str | None:
-        _check_producer(producer)
-        tenant = tenant_of(user)
-        if tenant is None:
-            raise _no_tenant()
+        if not fields.is_producer(producer):
+            raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
+        if (tenant := tenant_of(user)) is None:
+            says = "the bundle names no tenant"
+            raise SchemaError(says, field="/tenant_id", expected="a UUID or a URI")
         return tenant
 
     def native(
@@ -161,17 +162,6 @@ def _scanned(name: str, source: IO[bytes]) -> DocumentFindings:
         return DocumentFindings(name, NAME, nothing, error.problems, error.total)
     counts = {array: found.counts[kind] for array, kind in fields.ARRAYS.items()}
     return DocumentFindings(name, NAME, counts, warnings=found.warnings)
-
-
-def _check_producer(producer: str) -> None:
-    if not fields.is_producer(producer):
-        raise SchemaError("not a producer namespace", expected="1 to 63 of a-z, 0-9 and -")
-
-
-def _no_tenant() -> SchemaError:
-    return SchemaError(
-        "the bundle names no tenant", field="/tenant_id", expected="a UUID or a URI"
-    )
 
 
 AIMEM: Final = Aimem()

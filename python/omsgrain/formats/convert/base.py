@@ -17,9 +17,10 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 from omsgrain._core import __version__
 from omsgrain.formats import model, times
 from omsgrain.formats.aimem.fields import parse_time, parse_urn
+from omsgrain.formats.json_text import value_at
 from omsgrain.formats.mif_ld import schema
 from omsgrain.formats.model import Kind, Part
-from omsgrain.formats.schema import SchemaField
+from omsgrain.formats.schema import KINDS, SchemaField
 from omsgrain.formats.times import is_uuid
 
 if TYPE_CHECKING:
@@ -29,14 +30,8 @@ if TYPE_CHECKING:
 
 Record = dict[str, Any]
 
-_SHAPED_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "str": (str,),
-    "bool": (bool,),
-    "number": (int, float),
-    "int": (int, float),  # 2.0 is an integer too
-    "object": (dict,),
-    "array": (list,),
-}
+_TYPES: Final = {kind: types for kind, (_, types) in KINDS.items()}
+_SHAPED_TYPES: Final = _TYPES | {"int": (int, float)}  # 2.0 is an integer too
 
 
 class Attribute(NamedTuple):
@@ -86,6 +81,11 @@ class ClassShape(NamedTuple):
 
     def attribute(self, name: str) -> Attribute | None:
         return next((one for one in self.attributes if one.name == name), None)
+
+
+def named(cls: type[Part], names: Mapping[str, str]) -> ClassShape:
+    """A shape that only names the members of attributes, to report losses."""
+    return ClassShape(cls, tuple(Attribute(*one, (str,)) for one in names.items()))
 
 
 def said(value: Any) -> bool:
@@ -335,6 +335,11 @@ class ConvertedDocument:
     arrays: dict[str, list[tuple[dict[str, Any], int]]] = field(default_factory=dict)
 
 
+PRIVACY: Final[dict[str, type]] = {
+    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
+}  # fmt: skip
+
+
 def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | None], str]:
     """Return the ids of entities by name and type, where these are unique."""
     ids: dict[tuple[str, str | None], str | None] = {}
@@ -344,11 +349,15 @@ def near(named: Iterable[tuple[str, str, str | None]]) -> dict[tuple[str, str | 
     return {key: id for key, id in ids.items() if id is not None}
 
 
-def left(of: Mapping[str, Any], known: Mapping[str, type]) -> Iterator[tuple[str, Any]]:
-    """Yield the members of an object that are unknown or have another type."""
-    for name, value in of.items():
-        if name not in known or (value is not None and not isinstance(value, known[name])):
-            yield name, value
+def left(
+    envelope: Mapping[str, Any], places: Mapping[str, Mapping[str, type]]
+) -> Iterator[tuple[str, Any]]:
+    """Yield the members of an envelope's objects that are unknown or have another type."""
+    for place, known in places.items():
+        of = value_at(envelope, place)
+        for name, value in of.items() if isinstance(of, dict) else ():
+            if name not in known or (value is not None and not isinstance(value, known[name])):
+                yield f"{place}/{name}"[1:], value
 
 
 NOT_ASKED: Final = "embeddings are exported only on request"

@@ -238,13 +238,7 @@ def _texts(value: Any) -> bool:
 
 def _document(envelope: Mapping[str, Any]) -> model.Document:
     export = object_of(envelope, "export")
-    metadata, graph = object_of(envelope, "metadata"), object_of(envelope, "graph")
-    privacy = object_of(metadata, "privacy")
-    rest = dict(base.left(envelope, _AROUND))
-    for place, of, known in (("export", export, _EXPORT), ("metadata", metadata, _METADATA),
-                             ("metadata/privacy", privacy, _PRIVACY),
-                             ("graph", graph, _GRAPH)):  # fmt: skip
-        rest |= {f"{place}/{name}": value for name, value in base.left(of, known)}
+    privacy = object_of(object_of(envelope, "metadata"), "privacy")
     redacted = privacy.get("redacted_fields")
     return model.Document(
         id=text_of(export, "id") or "",
@@ -254,7 +248,7 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
         pii=_flag(privacy.get("pii_detected")),
         secrets=_flag(privacy.get("secrets_detected")),
         redacted=tuple(redacted or ()) if _texts(redacted) else (),
-        rest=rest,
+        rest=dict(base.left(envelope, _PLACES)),
     )
 
 
@@ -262,25 +256,26 @@ def _flag(value: Any) -> bool | None:
     return value if isinstance(value, bool) else None
 
 
-_AROUND: Final[dict[str, type]] = {
-    "$schema": object, "mif_version": object, "generator": dict, "export": dict,
-    "memories": list, "todos": list, "graph": dict, "metadata": dict, "consent": dict,
-    CARRIED: dict,
+_PLACES: Final[dict[str, dict[str, type]]] = {
+    "": {
+        "$schema": object, "mif_version": object, "generator": dict, "export": dict,
+        "memories": list, "todos": list, "graph": dict, "metadata": dict, "consent": dict,
+        CARRIED: dict,
+    },
+    "/export": {
+        "id": str, "created_at": str, "user_id": str, "checksum": object, "checksum_of": object,
+    },
+    "/metadata": {
+        "total_memories": object, "total_todos": object, "date_range": object,
+        "memory_types": object, "top_entities": object, "projects": object, "privacy": dict,
+    },
+    "/metadata/privacy": base.PRIVACY,
+    "/graph": {
+        "format": object, "node_count": object, "edge_count": object, "nodes": list,
+        "edges": list,
+    },
 }  # fmt: skip
-_EXPORT: Final[dict[str, type]] = {
-    "id": str, "created_at": str, "user_id": str, "checksum": object,
-    "checksum_of": object,
-}  # fmt: skip
-_METADATA: Final[dict[str, type]] = {
-    "total_memories": object, "total_todos": object, "date_range": object,
-    "memory_types": object, "top_entities": object, "projects": object, "privacy": dict,
-}  # fmt: skip
-_PRIVACY: Final[dict[str, type]] = {
-    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
-}  # fmt: skip
-_GRAPH: Final[dict[str, type]] = {
-    "format": object, "node_count": object, "edge_count": object, "nodes": list, "edges": list,
-}  # fmt: skip
+"""The members of the envelope that are known, by the pointer of their object."""
 
 
 # -- to documents ---------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from omsgrain.formats import model
 from omsgrain.formats.convert import base
-from omsgrain.formats.mif2.check import SHAPES, VERSION
+from omsgrain.formats.mif2.check import ARRAYS, SHAPES, VERSION
 
 CARRIED: Final = "omsgrain"
 SHODH: Final = "shodh-memory"
@@ -92,14 +92,7 @@ LOSS_NAMES: Final = base.LossNames(
     frozenset(("of", "subtasks")),
 )  # fmt: skip
 _KINDS: Final = {shape_.cls: kind for kind, shape_ in CLASSES.items()}
-_POINTERS: Final = {
-    "memory": "/memories",
-    "entity": "/knowledge_graph/entities",
-    "relationship": "/knowledge_graph/relationships",
-    "todo": "/todos",
-    "project": "/projects",
-    "reminder": "/reminders",
-}
+_POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.items()}
 
 
 def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
@@ -223,11 +216,7 @@ def _is(name: str, value: Any) -> bool:
 def _document(envelope: Mapping[str, Any]) -> model.Document:
     meta = envelope.get("export_meta") or {}
     privacy = meta.get("privacy") or {}
-    rest = dict(base.left(envelope, _AROUND))
-    rest |= {f"export_meta/{k}": v for k, v in base.left(meta, _META)}
-    rest |= {f"export_meta/privacy/{k}": v for k, v in base.left(privacy, _PRIVACY)}
-    graph = envelope.get("knowledge_graph") or {}
-    rest |= {f"knowledge_graph/{k}": v for k, v in base.left(graph, _GRAPH)}
+    rest = dict(base.left(envelope, _PLACES))
     vendors = envelope.get("vendor_extensions") or {}
     rest |= {f"vendor_extensions/{k}": v for k, v in vendors.items() if not _is_ours(k, v)}
     secrets = privacy.get("secrets_detected")
@@ -244,23 +233,24 @@ def _document(envelope: Mapping[str, Any]) -> model.Document:
 
 
 def _is_ours(vendor: str, place: Any) -> bool:
-    return vendor == CARRIED and isinstance(place, dict) and place.keys() <= _PLACES
+    return vendor == CARRIED and isinstance(place, dict) and place.keys() <= _OURS
 
 
-_PLACES = frozenset(("grains", METADATA))
-_AROUND: Final[dict[str, type]] = {
-    "mif_version": object, "generator": dict, "export_meta": dict, "knowledge_graph": dict,
-    "vendor_extensions": dict, "memories": list, "todos": list, "projects": list,
-    "reminders": list,
+_OURS = frozenset(("grains", METADATA))
+_PLACES: Final[dict[str, dict[str, type]]] = {
+    "": {
+        "mif_version": object, "generator": dict, "export_meta": dict, "knowledge_graph": dict,
+        "vendor_extensions": dict, "memories": list, "todos": list, "projects": list,
+        "reminders": list,
+    },
+    "/export_meta": {
+        "id": str, "created_at": str, "user_id": str, "checksum": object, "checksum_of": object,
+        "privacy": dict,
+    },
+    "/export_meta/privacy": base.PRIVACY,
+    "/knowledge_graph": {"entities": list, "relationships": list, "episodes": list},
 }  # fmt: skip
-_META: Final[dict[str, type]] = {
-    "id": str, "created_at": str, "user_id": str, "checksum": object, "checksum_of": object,
-    "privacy": dict,
-}  # fmt: skip
-_PRIVACY: Final[dict[str, type]] = {
-    "pii_detected": bool, "secrets_detected": bool, "redacted_fields": list,
-}  # fmt: skip
-_GRAPH: Final[dict[str, type]] = {"entities": list, "relationships": list, "episodes": list}
+"""The members of the envelope that are known, by the pointer of their object."""
 
 
 # -- to documents ---------------------------------------------------------------------------------

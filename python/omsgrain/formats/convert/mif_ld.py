@@ -50,28 +50,18 @@ _RELATED: Final = {name: kebab.replace("-", "_") for name, kebab in KEBAB.items(
 _RELATES: Final = {own: name for name, own in _RELATED.items()} | {"created": "Created"}
 
 CLASSES: Final[dict[str, base.ClassShape]] = {
-    "memory": base.ClassShape(
+    "memory": base.named(
         model.MemoryItem,
-        tuple(
-            base.Attribute(name, member, (str,))
-            for name, member in {
-                "id": "@id", "content": "content", "type": "memoryType", "created_at": "created",
-                "updated_at": "modified", "tags": "tags", "entities": "entities",
-                "embedding": "embedding", "origin": "provenance", "parent": "relationships",
-                "related": "relationships",
-            }.items()
-        ),
+        {"id": "@id", "content": "content", "type": "memoryType", "created_at": "created",
+         "updated_at": "modified", "tags": "tags", "entities": "entities",
+         "embedding": "embedding", "origin": "provenance", "parent": "relationships",
+         "related": "relationships"},
     ),
-    "relationship": base.ClassShape(
+    "relationship": base.named(
         model.Relation,
-        tuple(
-            base.Attribute(name, member, (str,))
-            for name, member in {"type": "relationshipType", "source": "@id", "target": "target",
-                                 "weight": "strength"}.items()
-        ),
+        {"type": "relationshipType", "source": "@id", "target": "target", "weight": "strength"},
     ),
 }  # fmt: skip
-"""The names of members, to report losses."""
 LOSS_NAMES: Final = base.LossNames(
     {"accessed_at": "temporal/lastAccessed", "access_count": "temporal/accessCount"},
     frozenset(("of",)),

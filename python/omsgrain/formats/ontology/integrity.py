@@ -75,16 +75,6 @@ WARNINGS: Final[dict[str, str]] = {
 }
 
 
-def problem(
-    rule: str, pointer: str, says: str = "", *, expected: str | None = None, found: object = None
-) -> Problem:
-    words = RULES.get(rule) or WARNINGS[rule]
-    if len(says) > _SHOWN:  # a list of names may be of any length
-        says = f"{says[: _SHOWN - 1]}…"
-    message = f"{says}: {words}" if says else words
-    return Problem(rule, pointer, message, expected, None if found is None else kind_of(found))
-
-
 DEPTH: Final = 128
 """Nesting of a value. The validator recurses."""
 
@@ -372,11 +362,25 @@ class Faults:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def add(self, rule: str, pointer: str, says: str = "", **more: Any) -> None:
+    def add(
+        self,
+        rule: str,
+        pointer: str,
+        says: str = "",
+        *,
+        expected: str | None = None,
+        found: object = None,
+    ) -> None:
         """Add an error or a warning, depending on the rule."""
         into = self.problems if rule in RULES else self.warnings
-        if len(into) < MOST_PROBLEMS:
-            into.append(problem(rule, pointer, says, **more))
+        if len(into) >= MOST_PROBLEMS:
+            return
+        words = RULES.get(rule) or WARNINGS[rule]
+        if len(says) > _SHOWN:  # a list of names may be of any length
+            says = f"{says[: _SHOWN - 1]}…"
+        message = f"{says}: {words}" if says else words
+        kind = None if found is None else kind_of(found)
+        into.append(Problem(rule, pointer, message, expected, kind))
 
 
 def integrity(scope: OntologyScope, traits: Traits, report: Faults) -> None:
