@@ -27,7 +27,7 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.source import Get, is_beside
 from omsgrain.formats.table import FORMATS
 from omsgrain.grain import Grain
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory, check_purpose
+from omsgrain.interchange.user_memory import MemoryPage, UserMemory
 from omsgrain.query import times
 from omsgrain.store import export_filter
 from omsgrain.store.context import context_of
@@ -55,7 +55,7 @@ class ExportOptions:
     purpose: Purpose = "transfer"
 
     def __post_init__(self) -> None:
-        check_purpose(self.purpose)
+        export_filter.check_purpose(self.purpose)
 
     def _spell_since(self) -> None:
         """Write an age as the time that it means now."""
@@ -168,20 +168,11 @@ class Export:
         self.rules.update(export_filter.check(settings, grain, held, self._purpose))
 
     def audit(
-        self, told: Mapping[str, Any], actor: str | None, withheld: Mapping[str, int] | None = None
+        self, told: Mapping[str, Any], actor: str | None, withheld: Mapping[str, int]
     ) -> None:
-        """Note the export in the audit trail: how much of what sort, and not whose."""
+        """Note the export in the audit trail."""
         context = context_of(self._store)
-        if context.storage.readonly:
-            return
-        details: dict[str, int | str] = {**told, "purpose": self._purpose}
-        if withheld:
-            details["withheld"] = sum(withheld.values())
-        if self.rules:
-            details["review"] = ",".join(sorted(self.rules))[:256]
-        context.storage.write(
-            lambda w: context.note(w, "export", [], details=details, actor=actor)
-        )
+        export_filter.note_export(context, told, self._purpose, self.rules, withheld, actor)
 
 
 class MemoryExport(Export):

@@ -266,7 +266,7 @@ def kept_pieces(
         dumped = formats.dump(export.grains(), format=of.name)
         found, losses = iter((dumped.data,)), dumped.losses
     export.memory.check()
-    export.audit({"format": of.name, "document": 1}, actor)
+    export.audit({"format": of.name, "document": 1}, actor, {})
     return found, losses
 
 

@@ -21,7 +21,6 @@ from omsgrain.errors import (
     ErasedError,
     KeyMissingError,
     NotFoundError,
-    SchemaError,
     StoreError,
 )
 from omsgrain.formats.mif1.document import is_consent
@@ -241,10 +240,3 @@ def _refuse_unknown(reader: DecryptingReader) -> None:
         with suppress(ErasedError):
             reader.ring.by_number(number)
         after = number + b"\xff" * SEQUENCE.size
-
-
-def check_purpose(purpose: str) -> None:
-    """Refuse what is no purpose of an export."""
-    if purpose not in ("move", "access", "transfer", "sale"):
-        expected = "move, access, transfer or sale"
-        raise SchemaError("no such purpose", field="/purpose", expected=expected)

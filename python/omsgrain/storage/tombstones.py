@@ -152,6 +152,23 @@ def mark_of(reader: Reader, digest: bytes) -> bytes | None:
     return next(standing, found[0] if found else None)
 
 
+def row_of(at: int, reason_code: str, times: int = 1, hint: bytes = b"") -> bytes:
+    more = {"n": times if times > 1 else 0, "h": hint}
+    values = {"t": at, "r": reason_code} | {name: one for name, one in more.items() if one}
+    row: bytes = msgpack.packb(values)
+    return row
+
+
+def read_row(row: bytes) -> tuple[int, str, int, bytes]:
+    """Return what a row says: when, the reason, how often, and the hint."""
+    try:
+        said = msgpack.unpackb(row)
+        times, hint = toggles.counted(int(said.get("n", 1))), bytes(said.get("h", b""))
+        return int(said["t"]), str(said["r"]), times, hint
+    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
+        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
+
+
 def add(
     writer: Writer,
     what: What,
@@ -172,8 +189,7 @@ def add(
         if row in known or any(writer.row(TOMBSTONES, one) is not None for one in further):
             continue
         if hint not in packed:
-            more = {"h": hint} if hint else {}
-            packed[hint] = msgpack.packb({"t": at, "r": reason_code, **more})
+            packed[hint] = row_of(at, reason_code, hint=hint)
         rows.append((row, packed[hint]))
     writer.set_rows(TOMBSTONES, rows)
 
@@ -182,8 +198,7 @@ def again(writer: Writer, what: What, value: bytes | str, at: int, reason_code: 
     """Add a tombstone, or raise its count, which tells other stores of another erasure."""
     row = mark(key(writer), what, value)
     count = min(times(writer, what, value) + 1, toggles.MOST)
-    more = {"n": count} if count > 1 else {}
-    writer.set_row(TOMBSTONES, row, msgpack.packb({"t": at, "r": reason_code, **more}))
+    writer.set_row(TOMBSTONES, row, row_of(at, reason_code, count))
 
 
 def lift(writer: Writer, what: What, value: bytes | str) -> None:
@@ -194,11 +209,7 @@ def lift(writer: Writer, what: What, value: bytes | str) -> None:
 def times(reader: Reader, what: What, value: bytes | str) -> int:
     marks = (mark(shared, what, value) for shared in keys(reader))
     rows = [row for one in marks if (row := reader.row(TOMBSTONES, one)) is not None]
-    try:
-        counts = (int(msgpack.unpackb(row).get("n", 1)) for row in rows)
-        return max(map(toggles.counted, counts), default=0)
-    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
-        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
+    return max((read_row(row)[2] for row in rows), default=0)
 
 
 def has(reader: Reader, what: What, value: bytes | str) -> bool:

@@ -149,14 +149,18 @@ def _block(reader: Reader, after: int, last: int) -> tuple[Block, int] | None:
     return Block(packed[0], sizes, packed[2]), end
 
 
-def export_plan(
-    context: Context, filters: Filters, purpose: Purpose
-) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
-    """Return the states to export, the rules that require a review, and which grains may leave."""
+def check_purpose(purpose: str) -> None:
     if purpose not in ("move", "access", "transfer", "sale"):
         raise SchemaError(
             "unknown purpose", field="/purpose", expected="move, access, transfer or sale"
         )
+
+
+def export_plan(
+    context: Context, filters: Filters, purpose: Purpose
+) -> tuple[dict[str, Mapping[str, Any]], set[str], Leavers]:
+    """Return the states to export, the rules that require a review, and which grains may leave."""
+    check_purpose(purpose)
     states: dict[str, Mapping[str, Any]] = {}
     rules: set[str] = set()
     leavers = leavers_for(context, purpose)
@@ -172,17 +176,22 @@ def export_plan(
 
 
 def note_export(
-    context: Context, grains: int, purpose: Purpose, rules: set[str], leavers: Leavers
+    context: Context,
+    told: Mapping[str, int | str],
+    purpose: Purpose,
+    rules: set[str],
+    withheld: Mapping[str, int],
+    actor: str | None = None,
 ) -> None:
-    """Note an export in the audit trail, unless the store is read-only."""
+    """Note an export in the audit trail, unless the store is read-only: how much, not whose."""
     if context.storage.readonly:
         return
-    details: dict[str, int | str] = {"grains": grains, "purpose": purpose}
-    if leavers.withheld:
-        details["withheld"] = leavers.withheld.total()
+    details: dict[str, int | str] = {**told, "purpose": purpose}
+    if withheld:
+        details["withheld"] = sum(withheld.values())
     if rules:
         details["review"] = ",".join(sorted(rules))[:256]
-    context.storage.write(lambda w: context.note(w, "export", [], details=details))
+    context.storage.write(lambda w: context.note(w, "export", [], details=details, actor=actor))
 
 
 def _marked(context: Context, filters: Filters, leavers: Leavers) -> Iterator[Grain]:

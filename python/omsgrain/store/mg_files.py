@@ -64,7 +64,9 @@ def export_mg(
     written = write_blocks(path, grains, states, codec=codec, seekable=seekable, sort=sort)
     for file in written.paths:
         signature_path(file).unlink(missing_ok=True)  # the signature of the replaced file
-    export_filter.note_export(context, written.grains, purpose, rules, leavers)
+    export_filter.note_export(
+        context, {"grains": written.grains}, purpose, rules, leavers.withheld
+    )
     return replace(written, withheld=dict(leavers.withheld))
 
 

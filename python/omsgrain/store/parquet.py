@@ -233,7 +233,7 @@ class Parquet(StorePart):
         _, rules, leavers = export_plan(context, filters, purpose)
         pages = pages_of(context, filters, leavers, asked, unsealed)
         written = write_file(path, form, batches(pages, asked))
-        note_export(context, written.grains, purpose, rules, leavers)
+        note_export(context, {"grains": written.grains}, purpose, rules, leavers.withheld)
         return replace(written, withheld=dict(leavers.withheld))
 
     def read(

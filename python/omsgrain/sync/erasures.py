@@ -63,7 +63,7 @@ def take_tombstones(writer: Writer, stones: Sequence[Tombstone]) -> int:
             times = min(max(mine.times, stone.times), most)
             hint = min(filter(None, (mine.hint, stone.hint)), default=b"")
             stone = Tombstone(stone.mark, first.at, first.reason_code, times, hint)
-        made = states.tombstone_row(stone)
+        made = tombstones.row_of(stone.at, stone.reason_code, stone.times, stone.hint)
         if made != row:
             writer.set_row(TOMBSTONES, stone.mark, made)
             changed += 1

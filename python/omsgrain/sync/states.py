@@ -16,7 +16,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, Literal
 
 import blake3
-import msgpack
 
 from omsgrain import policy
 from omsgrain.errors import (
@@ -221,20 +220,7 @@ def is_compared(state: GrainState) -> bool:
 
 
 def tombstone_of(mark: bytes, row: bytes) -> Tombstone:
-    try:
-        read = msgpack.unpackb(row)
-        times, hint = records.counted(int(read.get("n", 1))), bytes(read.get("h", b""))
-        return Tombstone(mark, int(read["t"]), str(read["r"]), times, hint)
-    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
-        raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
-
-
-def tombstone_row(stone: Tombstone) -> bytes:
-    values: dict[str, object] = {"t": stone.at, "r": stone.reason_code}
-    more = {"n": stone.times if stone.times > 1 else 0, "h": stone.hint}
-    values |= {name: value for name, value in more.items() if value}
-    row: bytes = msgpack.packb(values)
-    return row
+    return Tombstone(mark, *tombstones.read_row(row))
 
 
 class StateMerge:
