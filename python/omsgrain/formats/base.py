@@ -14,7 +14,7 @@ from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.formats import model
-from omsgrain.formats.document import Import, Loss, Manifest, check_exact
+from omsgrain.formats.document import Import, Loss, Manifest, check_exact, spelled
 from omsgrain.formats.json_text import looked_into, spell
 from omsgrain.formats.problems import DocumentFindings
 from omsgrain.formats.records import Record, RecordTable
@@ -281,7 +281,9 @@ class Format(ABC):
     ) -> tuple[bytes, list[Loss]]:
         """The bytes of a document, and what its layout or its shape does not hold."""
         check_exact(own, exact=exact)
-        return spell(document), []
+        if own is None:
+            return spell(document), []
+        return spelled(own, document, get, exact=exact), []
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
         """A document in an envelope, where its format has one."""

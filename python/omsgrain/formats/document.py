@@ -248,16 +248,27 @@ def check_exact(found: Manifest | None, *, exact: bool, changed: bool = False) -
         raise SchemaError(NOT_EXACT)
 
 
-def spelled(found: Manifest, document: Any, get: raw.Get, *, exact: bool = False) -> bytes:
-    """Write a document as the one that was imported was written, as far as that was kept."""
+def spelled(
+    found: Manifest,
+    document: Any,
+    get: raw.Get,
+    *,
+    exact: bool = False,
+    read: Callable[[bytes], Any] | None = None,
+    write: Callable[[Any], bytes] | None = None,
+) -> bytes:
+    """Write a document as the one that was imported was written, as far as that was kept.
+
+    One that is not laid out as JSON has functions of its own.
+    """
     if found.text:
         text = raw.gather(found.text, get)
         # A document that was changed since has a new text.
-        if same(_read(text), document):
+        if same((read or _read)(text), document):
             return text
         if exact:
             raise SchemaError(CHANGED, field="/exact")
-    return spell(document, found.style or COMPACT)
+    return spell(document, found.style or COMPACT) if write is None else write(document)
 
 
 def _read(data: bytes) -> Any:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from omsgrain.errors import OmsError
 from omsgrain.formats import times
-from omsgrain.formats.base import Format
+from omsgrain.formats.base import Format, Records
 from omsgrain.formats.convert.base import NOT_ASKED
 from omsgrain.formats.document import (
     Import,
@@ -27,6 +27,7 @@ from omsgrain.formats.document import (
     RecordItem,
     Vector,
     bare,
+    fill,
     gathered,
     manifest,
     owner_of,
@@ -321,6 +322,21 @@ class VersionedMif(Mif):
         more = manifest(whole, created_at=created_at, user_id=owner, text=text)
         grains = [*made.grains.values(), *more]
         return Import(self.name, grains, made.vectors, warnings, found.problems)
+
+    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
+        return fill(envelope, arrays)
+
+    def assembled(
+        self, envelope: dict[str, Any], arrays: Records, *, summed: bool
+    ) -> dict[str, Any]:
+        whole = self.together(self.counted(with_room(envelope, arrays), arrays), arrays)
+        return self.checksums.sealed(whole) if summed else self.current(whole)
+
+    def counted(
+        self, envelope: dict[str, Any], arrays: Mapping[str, Iterable[Any]]
+    ) -> dict[str, Any]:
+        """An envelope whose counts are those of the records."""
+        return envelope
 
     def export_name(self, id: Any) -> str | None:
         """The id of an export, by which its manifest is known; None if it has none."""

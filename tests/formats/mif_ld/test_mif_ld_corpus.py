@@ -114,12 +114,12 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["../a.memory.json", "/a.memory.json", "a/../../b.md"])
 def test_a_path_stays_inside(name: str, tmp_path: Path) -> None:
     from omsgrain.formats.document import Manifest
-    from omsgrain.formats.mif_ld.document import ParsedDocuments
+    from omsgrain.formats.mif_ld.document import Sheet
     from omsgrain.formats.mif_ld.format import imported
 
     whole = Manifest("mif-ld", "x", {}, {}, layout="directory")
     entry = {"path": name, "layout": "document", "count": 1}
-    loaded = imported([ParsedDocuments(entry, [MINIMAL])], whole, user_id=None)
+    loaded = imported([Sheet(entry, [MINIMAL])], whole, user_id=None)
     with pytest.raises(SchemaError):
         directory.write_files(loaded, lambda _, __: None)
 

@@ -4,40 +4,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats import source
 from omsgrain.formats.base import Records, Said
 from omsgrain.formats.convert.base import PREFIXES
 from omsgrain.formats.convert.mif1 import HUB, SAID_BY_TYPE, SPACES
 from omsgrain.formats.document import (
-    CHANGED,
     Import,
     Loss,
     Manifest,
     RecordItem,
     Vector,
     check_exact,
+    spelled,
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
-from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif import (
     MifDocument,
     Reads,
     VersionedMif,
     formed_of,
-    with_room,
 )
 from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1.records import TABLE
+from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.problems import Verdict
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get, same
+from omsgrain.formats.source import Get
 
 _ARRAYS: Final = {**check.ARRAYS, check.CONSENT: "consent"}
 
@@ -104,12 +102,10 @@ class Mif1(VersionedMif):
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
         return documents.together(envelope, arrays)
 
-    def assembled(
-        self, envelope: dict[str, Any], arrays: Records, *, summed: bool
+    def counted(
+        self, envelope: dict[str, Any], arrays: Mapping[str, Iterable[Any]]
     ) -> dict[str, Any]:
-        counted = documents.counted(with_room(envelope, arrays), arrays, self.arrays)
-        whole = documents.together(counted, arrays)
-        return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
+        return documents.counted(envelope, arrays, self.arrays)
 
     def spelled(
         self,
@@ -117,7 +113,7 @@ class Mif1(VersionedMif):
         own: Manifest | None,
         *,
         layout: Any,
-        shape: object,
+        shape: Shape | None,
         exact: bool,
         local: bool,
         get: Get,
@@ -129,7 +125,13 @@ class Mif1(VersionedMif):
         check_exact(own, exact=exact, changed=changed)
         if own is None or changed:
             return documents.spell(document, layout or kept), []
-        return _as_it_was(own, document, get, exact=exact), []
+        if kept == "json":
+            return spelled(own, document, get, exact=exact), []
+        return spelled(
+            own, document, get, exact=exact,
+            read=lambda text: documents.parse(text, kept, _ANY).document,
+            write=lambda document: documents.spell(document, kept),
+        ), []  # fmt: skip
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
@@ -162,7 +164,7 @@ class Mif1(VersionedMif):
         self, document: dict[str, Any], arrays: Mapping[str, Any], privacy: dict[str, Any] | None
     ) -> dict[str, Any]:
         made = {**document, "metadata": {"privacy": privacy}}
-        return self.checksums.sealed(documents.counted(made, arrays, self.arrays))
+        return self.checksums.sealed(self.counted(made, arrays))
 
     def options_of_path(self, path: Path) -> dict[str, Any]:
         named = (layout for layout, end in check.EXTENSIONS.items() if path.name.endswith(end))
@@ -200,24 +202,6 @@ def _layout(said: str | None) -> check.Layout:
         if layout == said:
             return layout  # type: ignore[no-any-return]
     return "json"
-
-
-def _as_it_was(
-    found: Manifest, document: dict[str, Any], get: source.Get, *, exact: bool = False
-) -> bytes:
-    """Like `omsgrain.formats.document.spelled`, in the document's original layout."""
-    layout = _layout(found.layout)
-    if found.text:
-        text = source.gather(found.text, get)
-        # A document that changed since its import is written from its current records.
-        read = documents.parse(text, layout, _ANY)
-        if same(read.document, document):
-            return text
-        if exact:
-            raise SchemaError(CHANGED, field="/exact")
-    if layout == "json":
-        return spell_json(document, found.style or COMPACT)
-    return documents.spell(document, layout)
 
 
 MIF1: Final = Mif1()

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from omsgrain.formats import document as documents
 from omsgrain.formats import json_text, mif
-from omsgrain.formats.base import Records, Said
+from omsgrain.formats.base import Said
 from omsgrain.formats.convert.mif1 import SAID_BY_TYPE
 from omsgrain.formats.convert.mif2 import CARRIED, HUB, METADATA, SHODH
 from omsgrain.formats.json_text import of_bytes, style_of
@@ -16,7 +16,6 @@ from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import Record, short_name
-from omsgrain.formats.source import Get
 
 _COUNTED: Final = ("memories", "todos", "projects", "reminders")
 
@@ -114,31 +113,6 @@ class Mif2(mif.VersionedMif):
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
         vendors = envelope.setdefault("vendor_extensions", {})
         vendors.setdefault(CARRIED, {})["grains"] = grains
-
-    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        return documents.fill(envelope, arrays)
-
-    def assembled(
-        self, envelope: dict[str, Any], arrays: Records, *, summed: bool
-    ) -> dict[str, Any]:
-        whole = documents.fill(mif.with_room(envelope, arrays), arrays)
-        return self.checksums.sealed(whole) if summed else self.checksums.current(whole)
-
-    def spelled(
-        self,
-        document: dict[str, Any],
-        own: documents.Manifest | None,
-        *,
-        layout: object,
-        shape: object,
-        exact: bool,
-        local: bool,
-        get: Get,
-    ) -> tuple[bytes, list[documents.Loss]]:
-        documents.check_exact(own, exact=exact)
-        if own is None:
-            return json_text.spell(document), []
-        return documents.spelled(own, document, get, exact=exact), []
 
     def validate(self, data: bytes, passphrase: str | None) -> Verdict:
         return validate(data)

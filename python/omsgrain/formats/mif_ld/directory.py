@@ -22,7 +22,7 @@ from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld import document
 from omsgrain.formats.mif_ld import markdown as markdown_text
-from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, ParsedDocuments, in_order, taken
+from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, Sheet, in_order, taken
 from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape
 from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
 from omsgrain.formats.mif_ld.validate import Mode
@@ -189,7 +189,7 @@ def _layout_of_path(path: Path) -> str | None:
     return next((layout for end, layout in ends.items() if path.name.endswith(end)), None)
 
 
-def _in_shape(file: ParsedDocuments, shape: Shape | None, losses: list[Loss]) -> ParsedDocuments:
+def _in_shape(file: Sheet, shape: Shape | None, losses: list[Loss]) -> Sheet:
     """Convert a file's memories to a shape; a Markdown file gets the suffix of the shape."""
     if shape is None:
         return file
@@ -228,15 +228,14 @@ def _says_so(data: bytes) -> bool:
         return False
 
 
-def _file(
-    data: bytes, name: str, mode: Mode, published: bool, limits: MifLdLimits
-) -> ParsedDocuments:
+def _file(data: bytes, name: str, mode: Mode, published: bool, limits: MifLdLimits) -> Sheet:
     try:
         sheet = document.read_file(data, layout_of_file(name, data), limits, shape_of_name(name))
         found = taken(sheet, mode=mode, strict_published=published)
     except DocumentError as error:
         entry = {"path": name, "layout": "array", "count": 0}
-        return ParsedDocuments(entry | {"bad": True}, [], (), tuple(_named(error.problems, name)))
+        problems = tuple(_named(error.problems, name))
+        return Sheet(entry | {"bad": True}, [], problems=problems)
     entry = {"path": name, **found.entry}
     if found.problems and not found.values:
         entry = {"path": name, "layout": "array", "count": 0, "bad": True}
@@ -254,7 +253,7 @@ def _named(problems: Iterable[Problem], name: str) -> Iterator[Problem]:
     return (replace(one, pointer=pointer_to((name,)) + one.pointer) for one in problems)
 
 
-def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:
+def _single(file: Sheet, markdown: bool) -> list[Sheet]:
     if file.entry["layout"] == "markdown":
         return [file]
     made = []
@@ -263,7 +262,7 @@ def _single(file: ParsedDocuments, markdown: bool) -> list[ParsedDocuments]:
         layout: Layout = "markdown" if markdown and is_memory else "document"
         if document.is_of_another_kind(value):  # a corpus record has no meaning outside a corpus
             layout = "corpus"
-        made.append(ParsedDocuments(document.entry(layout, [value]), [value]))
+        made.append(Sheet(document.entry(layout, [value]), [value]))
     return made
 
 

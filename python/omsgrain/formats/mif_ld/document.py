@@ -61,10 +61,11 @@ class Sheet(NamedTuple):
     entry: dict[str, Any]  # its entry in the manifest
     values: list[Any]  # the documents
     # the pointer of each document, and its line for the layout lines
-    places: list[tuple[str, int | None]]
+    places: Sequence[tuple[str, int | None]] = ()
     tree: Any = None  # the whole JSON value; None for other layouts
-    problems: tuple[Problem, ...] = ()  # unreadable lines
+    problems: tuple[Problem, ...] = ()  # unreadable lines, and why documents were refused
     warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
+    dropped: tuple[Problem, ...] = ()  # parts that were left out of the documents
 
 
 def layout_of(data: bytes) -> Layout:
@@ -392,17 +393,7 @@ _DOCUMENT = re.compile(
 )
 
 
-class ParsedDocuments(NamedTuple):
-    entry: dict[str, Any]  # the file's entry in the manifest
-    values: list[Any]  # the documents
-    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
-    problems: tuple[Problem, ...] = ()  # why documents were refused
-    dropped: tuple[Problem, ...] = ()  # parts that were left out of the documents
-    # the pointer of each document, and its line for the layout lines
-    places: tuple[tuple[str, int | None], ...] = ()
-
-
-def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> ParsedDocuments:
+def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Sheet:
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
     dropped: list[Problem] = []
@@ -424,8 +415,8 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Parsed
     entry = sheet.entry
     if not all(good):
         entry = shrunk(entry, good)
-    return ParsedDocuments(
-        entry, values, tuple(warnings), tuple(problems), tuple(dropped), tuple(places)
+    return Sheet(
+        entry, values, places, sheet.tree, tuple(problems), tuple(warnings), tuple(dropped)
     )
 
 
@@ -440,7 +431,7 @@ def document_of(pointer: str) -> str:
     return "" if found is None else found[0]
 
 
-def in_order(files: Iterable[ParsedDocuments]) -> list[Problem]:
+def in_order(files: Iterable[Sheet]) -> list[Problem]:
     """Return warnings for memories that are older than the memories they derive from."""
     placed = (
         (place, lint.dated(value, file.entry.get("path")))

@@ -18,7 +18,9 @@ from omsgrain.formats.document import (
     Import,
     Loss,
     Manifest,
+    RecordItem,
     check_exact,
+    gathered,
     manifest,
     spelled,
 )
@@ -38,7 +40,6 @@ from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, newest
 from omsgrain.formats.source import Get
-from omsgrain.grain import Grain
 
 _ARRAYS: Final = {ARRAY: "memory"}
 _EXPORTED: Final = {"/records": "memory"}
@@ -255,30 +256,30 @@ def _entry(
 
 
 def imported(
-    files: Sequence[document.ParsedDocuments],
+    files: Sequence[document.Sheet],
     whole: Manifest,
     *,
     user_id: str | None,
     text: bytes | None = None,
 ) -> Import:
     bare, counters = document.apart(value for file in files for value in file.values)
-    given = [("memory", one) if is_memory(one) else ("other", {"value": one}) for one in bare]
-    built = TABLE.to_grains(given, owner=user_id)
-    grains: dict[str, Grain] = {}
-    for one in built:
-        grains.update((part.address, part) for part in one.parts)
-        grains[one.grain.address] = one.grain
+    items = [
+        RecordItem("memory", one) if is_memory(one) else RecordItem("other", {"value": one})
+        for one in bare
+    ]
+    made = gathered(TABLE, {ARRAY: items}, user_id, lambda item: None)
     envelope: dict[str, Any] = {_FILES: [file.entry for file in files]}
     if counters:
         envelope[_COUNTERS] = counters
-    whole = replace(whole, envelope=envelope, arrays={ARRAY: [one.grain.address for one in built]})
-    made = newest(one.grain for one in built)
-    more = manifest(whole, created_at=made, user_id=user_id, text=text)
+    whole = replace(whole, envelope=envelope, arrays=made.arrays)
+    last = newest(made.grains.values())
+    more = manifest(whole, created_at=last, user_id=user_id, text=text)
     warnings = _bounded(one for file in files for one in file.warnings)
     problems = _bounded(one for file in files for one in file.problems)
     dropped = _bounded(one for file in files for one in file.dropped)
     places = tuple(_place(*one) for file in files for one in file.places)
-    return Import(FORMAT, [*grains.values(), *more], {}, warnings, problems, dropped, places)
+    grains = [*made.grains.values(), *more]
+    return Import(FORMAT, grains, {}, warnings, problems, dropped, places)
 
 
 def _place(pointer: str, line: int | None) -> str:
@@ -295,9 +296,7 @@ def _bounded(problems: Iterable[Problem]) -> tuple[Problem, ...]:
     return (*found[:MOST], rest)
 
 
-def files_of(
-    made: Mapping[str, Any], local: bool, losses: list[Loss]
-) -> list[document.ParsedDocuments]:
+def files_of(made: Mapping[str, Any], local: bool, losses: list[Loss]) -> list[document.Sheet]:
     """The files of a document, without memories that are not exported."""
     at, given, files = 0, made["memories"], []
     for entry in made[_FILES]:
@@ -309,7 +308,7 @@ def files_of(
                        for value, one in zip(values, stays, strict=True) if one]  # fmt: skip
             entry = document.shrunk(entry, [not one for one in stays])
             values = [value for value, one in zip(values, stays, strict=True) if not one]
-        files.append(document.ParsedDocuments(entry, values))
+        files.append(document.Sheet(entry, values))
     if at != len(given):
         raise SchemaError("the manifest does not match its documents", found=f"{at} of them")
     return files
