@@ -24,15 +24,7 @@ from nats.errors import Error, MaxPayloadError
 from nats.js.api import AckPolicy, ConsumerConfig
 from nats.js.errors import APIError, NoStreamResponseError, NotFoundError
 
-from omsgrain.bridge.broker import (
-    Broker,
-    BrokerError,
-    Inbox,
-    Letter,
-    Message,
-    Unreachable,
-    covers,
-)
+from omsgrain.bridge.broker import Broker, BrokerError, Inbox, Letter, Message, Unreachable, covers
 from omsgrain.server.log import Log
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from omsgrain.cli.command import (
     argument,
     command,
     flag,
-    is_given,
+    refuse_given,
 )
 from omsgrain.cli.console import Console, TextTable, progress
 from omsgrain.formats.source import NAMES
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from omsgrain.conformance.rule import RuleVerdict
 
 FAILED = 1
-_SERVER = ("export_only_token", "import_only_token", "admin_token", "ca")
+_TOKENS = ("token", "export_only_token", "import_only_token", "admin_token")
+_SERVER = ("erase", "draft_only", *_TOKENS, "ca", "timeout")
 _OURS = ("spec", "level", "rules", "form", "file")
 
 EXAMPLES = """
@@ -119,7 +120,7 @@ def conformance(as_json: bool, **given: Any) -> int:
     under new names each time.
     """
     url, vectors = given.pop("url"), given.pop("vectors")
-    _refuse_mixed(url, vectors, given)
+    _refuse_mixed(url, vectors, given["token"])
     if vectors is not None:
         return _run_vectors(vectors, as_json)
     if url is not None:
@@ -127,23 +128,16 @@ def conformance(as_json: bool, **given: Any) -> int:
     return _try(given, as_json)
 
 
-def _refuse_mixed(url: str | None, vectors: Path | None, given: dict[str, Any]) -> None:
+def _refuse_mixed(url: str | None, vectors: Path | None, token: str | None) -> None:
     """Refuse options that would have no effect."""
-    if url is not None and vectors is not None:
-        raise click.UsageError("--vectors and --aimem-url exclude each other")
-    flags = [name for name in ("erase", "draft_only") if given[name]]
-    asked = [*flags, *(name for name in _SERVER if given[name] is not None)]
     if url is None:
-        asked += [name for name in ("token", "timeout") if is_given(name)]
-    if url is None and asked:
-        raise click.UsageError(f"--{asked[0].replace('_', '-')} needs --aimem-url")
-    if url is not None and not given["token"]:
+        refuse_given("a check without --aimem-url", *_SERVER)
+    elif vectors is not None:
+        raise click.UsageError("--vectors and --aimem-url exclude each other")
+    elif not token:
         raise click.UsageError("--aimem-url needs --token")
-    if (url or vectors) and any(given[name] for name in _OURS):
-        raise click.UsageError(
-            "--spec, --level, --rule, --format and --output do not go with --vectors or "
-            "--aimem-url"
-        )
+    if url or vectors:
+        refuse_given("--aimem-url" if url else "--vectors", *_OURS)
 
 
 def _try(given: dict[str, Any], as_json: bool) -> int:
@@ -201,12 +195,7 @@ def _ask(url: str, given: dict[str, Any], as_json: bool) -> int:
     from omsgrain.conformance.http import ask
     from omsgrain.conformance.probe import TenantTokens
 
-    tokens = TenantTokens(
-        given["token"],
-        given["export_only_token"],
-        given["import_only_token"],
-        given["admin_token"],
-    )
+    tokens = TenantTokens(*(given[name] for name in _TOKENS))
     options = {name: given[name] for name in ("draft_only", "erase", "timeout", "ca")}
     outcomes: list[CaseOutcome] = []
     with progress(None, "cases", as_json) as advance:

@@ -27,13 +27,7 @@ from omsgrain.cli.command import (
 )
 from omsgrain.cli.console import progress
 from omsgrain.cli.filters import filter_options, taken
-from omsgrain.cli.open import (
-    actor_option,
-    keys_option,
-    open_to_read,
-    passphrase,
-    policy_option,
-)
+from omsgrain.cli.open import actor_option, keys_option, open_to_read, passphrase, policy_option
 from omsgrain.durable import refuse_existing
 from omsgrain.formats.source import NAMES
 from omsgrain.storage.location import Where

@@ -22,17 +22,7 @@ import cbor2
 import omsgrain as og
 from omsgrain import container, formats
 from omsgrain.conformance import aimem
-from omsgrain.conformance.bench import (
-    ADA,
-    BEN,
-    CAT,
-    MSGPACK,
-    NOW,
-    SIGNERS,
-    Bench,
-    ada,
-    by_hand,
-)
+from omsgrain.conformance.bench import ADA, BEN, CAT, MSGPACK, NOW, SIGNERS, Bench, ada, by_hand
 from omsgrain.conformance.documents import judged, validated
 from omsgrain.conformance.rule import (
     TAKEN,

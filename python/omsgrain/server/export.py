@@ -35,15 +35,7 @@ from omsgrain.interchange import aimem_export
 from omsgrain.interchange.aimem_export import export_stream
 from omsgrain.interchange.export import AimemExportReport
 from omsgrain.server.errors import HttpRefusal
-from omsgrain.server.request import (
-    BUNDLE,
-    CODE,
-    LINES,
-    Gone,
-    RequestContext,
-    until_gone,
-    weights,
-)
+from omsgrain.server.request import BUNDLE, CODE, LINES, Gone, RequestContext, until_gone, weights
 from omsgrain.server.service import Flag, Stopped
 
 PRODUCERS: Final = "aimem-producers"

@@ -16,13 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import omsgrain as og
-from omsgrain.errors import (
-    DiskFullError,
-    OmsError,
-    SchemaError,
-    StoreError,
-    UnsupportedError,
-)
+from omsgrain.errors import DiskFullError, OmsError, SchemaError, StoreError, UnsupportedError
 from omsgrain.formats.aimem.fields import is_producer
 from omsgrain.formats.json_text import VALUES
 from omsgrain.memory.removal import erasures
