@@ -39,18 +39,13 @@ _COUNTS: Final = {
 
 
 def metrics_text(store: GrainStore, counts: BridgeCounts) -> str:
-    """Return the figures of a bridge and its store."""
     own = counters("omsgrain_bridge", counts.to_dict(), _COUNTS)
     return text_of([*store_figures(store), *own])
 
 
 @contextmanager
 def metrics_served(port: int, text: Callable[[], str]) -> Iterator[int]:
-    """Serve a text at /metrics for the block; yield the port, which 0 lets the system choose.
-
-    Raises:
-        StoreError: the port is taken.
-    """
+    """Serve a text at /metrics for the block; yield the port, which 0 lets the system choose."""
     try:
         server = ThreadingHTTPServer((HOST, port), partial(_Handler, text))
     except OSError as error:

@@ -63,10 +63,7 @@ def batch(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 
 def keyed(_: Bench, entry: Entry) -> Iterator[Tried]:
-    """Kind ``key``: a payload has a field's short key, and a reader returns its full name.
-
-    With ``list``, the field belongs to the first entry of that list.
-    """
+    """Kind ``key``: a payload has a field's short key, and a reader returns its full name."""
     grain, name, short = value_of(entry["grain"]), entry["name"], entry["short"]
     payload = msgpack.unpackb(og.encode(grain)[9:], strict_map_key=False)
     back = og.decode(og.encode(grain)).to_dict()

@@ -80,10 +80,7 @@ class ProbeResponse:
 
 
 class Probe:
-    """One run against a server.
-
-    Its producer has a new name, so that all records are new to the server.
-    """
+    """One run against a server, as a producer of a new name: all records are new to it."""
 
     def __init__(self, client: httpx.Client, tokens: TenantTokens) -> None:
         self._client = client

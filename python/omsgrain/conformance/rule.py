@@ -276,10 +276,7 @@ def _is_named(id: str, name: str) -> bool:
 
 
 def run(rules: Iterable[Rule]) -> Iterator[RuleVerdict]:
-    """Test rules one after the other.
-
-    If a check raises an error, its rule fails.
-    """
+    """Test rules one after the other; one whose check raises an error fails."""
     with TemporaryDirectory(prefix="omsgrain-") as root, closing(Bench(root)) as bench:
         for rule in rules:
             with warnings.catch_warnings():

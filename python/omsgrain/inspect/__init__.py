@@ -46,9 +46,7 @@ def inspect(
 ) -> dict[str, Any]:
     """Read and verify a store or a file, and return the content of its page as JSON-ready values.
 
-    A file is a container, envelopes in a row, or one blob, and may be damaged. ``opening`` opens
-    the store, read-only; by default without keys. The newest ``grains`` are explained.
-    ``advance`` is called with the number of grains read since the last call.
+    A file may be damaged. ``advance`` gets the number of grains read since the last call.
     """
     location = location_of(source)
     if isinstance(location, DirectoryLocation) and location.path.is_file():

@@ -44,8 +44,6 @@ _CBOR_SIMPLE = {20: "false", 21: "true", 22: "null", 25: "float16", 26: "float32
 
 @dataclass(frozen=True, slots=True)
 class HeaderPart:
-    """Some bytes of the header and their meaning."""
-
     offset: int
     size: int
     name: str
@@ -55,11 +53,7 @@ class HeaderPart:
 
 @dataclass(frozen=True, slots=True)
 class FieldPart:
-    """One entry of the payload.
-
-    The offsets are in the blob; of a compressed one, after decompression. ``value`` is None if it
-    could not be read. ``note`` explains it; for a time, it is its text.
-    """
+    """One entry of the payload; its offsets are in the blob, decompressed."""
 
     name: str
     key: str
@@ -67,29 +61,22 @@ class FieldPart:
     value_offset: int
     end: int
     kind: str
-    value: Any
-    note: str | None = None
+    value: Any  # None if it could not be read
+    note: str | None = None  # of a time its text
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A blob explained.
-
-    ``blob`` is decompressed, if its payload could be read; ``size`` is that of the stored blob.
-    ``type`` is None if the payload could not be read. Only lenient explaining has an ``error``.
-    """
-
     address: str
-    blob: bytes
-    size: int
+    blob: bytes  # decompressed, if its payload could be read
+    size: int  # of the stored blob
     header: tuple[HeaderPart, ...]
-    type: str | None
+    type: str | None  # None if the payload could not be read
     fields: tuple[FieldPart, ...]
     warnings: tuple[str, ...]
-    error: OmsError | None = None
+    error: OmsError | None = None  # of strict reading, if it was explained all the same
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the explanation as JSON-ready values, without the blob."""
         return {
             "address": self.address,
             "size": self.size,

@@ -63,13 +63,11 @@ class Newest:
     """The last grains in order of arrival, up to a number and an amount of bytes."""
 
     def __init__(self, shown: int) -> None:
-        """Begin."""
         self._grains = max(shown, _GRAINS)
         self._kept: deque[og.Grain] = deque()
         self._bytes = 0
 
     def add(self, grain: og.Grain) -> None:
-        """Add a grain, and drop the oldest beyond the limits."""
         self._kept.append(grain)
         self._bytes += len(grain.blob)
         while len(self._kept) > self._grains or self._bytes > _BYTES:

@@ -26,26 +26,15 @@ _BY_HAND: Final = "add the entry by hand: --print prints it"
 
 @dataclass(frozen=True, slots=True)
 class ClientProgram:
-    """A program that starts servers of MCP.
+    """A program that starts servers of MCP."""
 
-    Attributes:
-        title: its name, for people.
-        section: the member of its configuration with the servers.
-        place: the parts of the path of its file: below the user's home, or below the directory of
-            the system for configurations.
-        in_home: which of the two.
-        typed: whether an entry names its transport.
-        toml: whether the file is TOML, or else JSON.
-        variable: the environment variable with the directory of the file.
-    """
-
-    title: str
-    section: str
-    place: tuple[str, ...]
-    in_home: bool = True
-    typed: bool = False
-    toml: bool = False
-    variable: str | None = None
+    title: str  # its name, for people
+    section: str  # the member of its configuration with the servers
+    place: tuple[str, ...]  # the parts of the path of its file
+    in_home: bool = True  # below the user's home, or else the system's place for configurations
+    typed: bool = False  # whether an entry names its transport
+    toml: bool = False  # whether the file is TOML, or else JSON
+    variable: str | None = None  # the environment variable with the directory of the file
 
     def path(self) -> Path:
         """Return the path of the configuration file of this user."""
@@ -65,12 +54,7 @@ class ClientProgram:
         return _dumped({self.section: {name: entry}})
 
     def add(self, path: Path, name: str, entry: Json) -> bool:
-        """Add an entry to a file; return False if it is there already.
-
-        Raises:
-            FormatError: the file cannot be read, or the entry cannot be added to it.
-            UnsupportedError: the file has another entry of this name.
-        """
+        """Add an entry to a file; return False if it is there already."""
         path = path.resolve()  # a link stays a link
         old = _read(path)
         known = (_toml if self.toml else _json)(old)

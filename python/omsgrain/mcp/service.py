@@ -97,7 +97,6 @@ def answer(value: Json, text: str | None = None) -> Json:
 
 
 def refused(error: OmsError) -> Json:
-    """Make the result of a tool call that failed."""
     return answer({"error": error.to_dict()}, str(error)) | {"isError": True}
 
 

@@ -32,7 +32,6 @@ _OURS = 500  # statuses from here on are not the bundle's fault
 
 
 async def import_(call: RequestContext) -> Response:
-    """Import a bundle."""
     options = call.service.options
     lines = call.media == LINES
     try:
@@ -148,8 +147,6 @@ class _Watched:
 
 
 async def erase(call: RequestContext) -> Response:
-    """Erase the tenant's memory."""
-
     def work(_: Flag) -> Response:
         store = call.service.stores.of(call.actor)
         report = erase_tenant(store, call.tenant, reason_code=_REASON)

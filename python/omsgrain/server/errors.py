@@ -73,8 +73,6 @@ RULES: Final[dict[str, ServerRule]] = {
 
 
 class HttpRefusal(Exception):
-    """A refused request."""
-
     def __init__(
         self,
         rule: str,

@@ -78,7 +78,6 @@ async def get(call: RequestContext) -> Response:
 
 
 async def delete(call: RequestContext) -> Response:
-    """Delete one grain."""
     store, tenant = call.service.stores.of(call.actor), call.tenant
     address = call.path["address"]
 
@@ -91,7 +90,6 @@ async def delete(call: RequestContext) -> Response:
 
 
 async def put(call: RequestContext) -> Response:
-    """Store grains: all of them, or none."""
     store, tenant = call.service.stores.of(call.actor), call.tenant
     file = await call.body(call.service.options.document)
     with file:
@@ -342,7 +340,6 @@ def _values(page: Page) -> dict[str, Any]:
 
 
 async def verify(call: RequestContext) -> Response:
-    """List the problems of a blob, a bundle, or a stored grain."""
     options, store, tenant = call.service.options, call.service.stores.main, call.tenant
 
     def work(data: bytes, flag: Flag) -> Response:

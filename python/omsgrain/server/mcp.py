@@ -31,7 +31,6 @@ _PREFIX: Final = b"mcp-"
 
 
 async def message(call: RequestContext) -> Response:
-    """Answer a message of MCP."""
     service = call.service
     if not set(call.headers.getlist("origin")) <= set(service.options.origins):
         raise HttpRefusal("other_origin")

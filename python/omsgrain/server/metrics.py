@@ -56,7 +56,6 @@ class Figure(NamedTuple):
 
 
 def text_of(figures: Iterable[Figure]) -> str:
-    """Return figures as text."""
     return "".join(line + "\n" for figure in figures for line in _lines(figure))
 
 

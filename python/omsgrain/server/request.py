@@ -66,8 +66,6 @@ Kind = Literal["text", "integer", "number", "boolean", "time", "json"]
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request."""
-
     service: HttpService  # shared by all requests
     headers: Headers
     receive: Receive  # receives its body
@@ -106,14 +104,7 @@ class RequestContext:
     async def do(
         self, function: Callable[[Flag], Response], body: IO[bytes] | None = None
     ) -> Response:
-        """Do the work in a thread, once there is a place for it.
-
-        It ends at its next step if the client disconnects.
-
-        Args:
-            function: The work.
-            body: The received body; a large one needs an extra place.
-        """
+        """Work in a thread, once there is a place; a large body needs an extra one."""
         large = body is not None and size_of(body) > self.service.options.large
 
         async def work() -> Response:
@@ -201,8 +192,6 @@ def _challenge(error: str, more: str | None = None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter of a resource."""
-
     name: str
     says: str
     kind: Kind = "text"  # the type of its value; a time stays text for the query to read

@@ -38,8 +38,6 @@ from omsgrain.sync.protocol import MEDIA as SYNC
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A method of a path."""
-
     method: str  # GET, POST or DELETE; a GET also handles HEAD
     path: str  # a path with names in braces
     handler: Handler
@@ -154,7 +152,6 @@ async def metrics(call: RequestContext) -> Response:
 
 
 async def openapi(call: RequestContext) -> Response:
-    """Return the description of all routes."""
     return as_json(document())
 
 

@@ -105,11 +105,7 @@ class Stores:
             return self._by_actor[actor]
 
     def check_writable(self) -> None:
-        """Begin a write and end it again.
-
-        Raises:
-            HttpRefusal: the store cannot be written, with the reason.
-        """
+        """Begin a write and end it again; the refusal says why the store cannot be written."""
         storage = context_of(self.main).inner
         folder = storage.sidecar.folder
         try:
