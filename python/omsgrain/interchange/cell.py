@@ -238,7 +238,10 @@ def _time(value: Any, unit: str | None) -> int:
     number = _number(value)
     if unit not in UNITS:
         raise SchemaError("a time without a unit", expected="unit s, ms, us or ns")
-    return round(number * UNITS[unit])
+    try:
+        return round(number * UNITS[unit])
+    except OverflowError:  # of a float, whose product is infinite, or of an integer of any length
+        raise RangeError("the time is too far away", expected="milliseconds of 64 bits") from None
 
 
 def _utc(text: str) -> int:
