@@ -2,6 +2,7 @@
 //! Many grains at once, on all cores, in input order. A bad grain is reported by its position and
 //! does not affect the others.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 
@@ -18,6 +19,8 @@ use crate::{Error, Header, Result, address, decode, sha256_lanes};
 pub(crate) const PARALLEL_FROM: usize = 64 << 10;
 /// Messages that a thread hashes side by side before it takes others.
 const PART: usize = 512;
+/// Items of other work that a thread takes at once.
+const FEW: usize = 64;
 
 /// A refused item.
 #[derive(Clone, Debug)]
@@ -171,23 +174,14 @@ fn digests_on_all_cores<'m>(
     count: usize,
     message: impl Fn(usize) -> &'m [u8] + Sync,
 ) -> Vec<Digest> {
-    match pool_if(bytes >= PARALLEL_FROM && count > PART) {
-        Some(pool) => pool.install(|| {
-            let parts = (0..count.div_ceil(PART)).into_par_iter();
-            let each = |part: usize| {
-                let (start, end) = (part * PART, count.min((part + 1) * PART));
-                sha256_lanes::digests(end - start, |i| message(start + i))
-            };
-            parts.flat_map_iter(each).collect()
-        }),
-        None => sha256_lanes::digests(count, message),
-    }
+    in_parts(bytes, count, PART, |part| sha256_lanes::digests(part.len(), |i| message(part.start + i)))
 }
 
 /// Checks each blob in full, with its address.
 pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
     let size = pairs.iter().map(|(blob, _)| blob.len()).sum();
-    in_parts(size, pairs, |part| {
+    in_parts(size, pairs.len(), PART, |part| {
+        let part = &pairs[part];
         let digests = sha256_lanes::digests(part.len(), |i| part[i].0);
         let mut reader = Reader::default();
         let each = part.iter().zip(&digests).map(|((blob, expected), digest)| {
@@ -200,7 +194,8 @@ pub fn verify_many(pairs: &[(&[u8], Digest)]) -> Vec<Result<Header>> {
 
 /// The address of each blob, and whether it is good.
 pub fn check_many(blobs: &[&[u8]]) -> Vec<(Digest, Result<Header>)> {
-    in_parts(total(blobs), blobs, |part| {
+    in_parts(total(blobs), blobs.len(), PART, |part| {
+        let part = &blobs[part];
         let digests = sha256_lanes::digests(part.len(), |i| part[i]);
         let mut reader = Reader::default();
         let verdicts = part.iter().map(|blob| decode::verify_by(&mut reader, blob));
@@ -215,18 +210,35 @@ pub fn total(blobs: &[&[u8]]) -> usize {
 
 /// Calls `work` for 0..count, in parallel if there are enough bytes to share.
 pub fn on_all_cores<T: Send>(bytes: usize, count: usize, work: impl Fn(usize) -> T + Sync) -> Vec<T> {
-    match pool_if(bytes >= PARALLEL_FROM) {
-        Some(pool) => pool.install(|| (0..count).into_par_iter().with_min_len(64).map(&work).collect()),
-        None => (0..count).map(work).collect(),
+    in_parts(bytes, count, FEW, |part| part.map(&work).collect())
+}
+
+/// Calls `work` for 0..count, or for parts of it in parallel if there are enough bytes to share, and
+/// concatenates what it returns.
+pub(crate) fn in_parts<T: Send>(
+    bytes: usize,
+    count: usize,
+    part: usize,
+    work: impl Fn(Range<usize>) -> Vec<T> + Sync,
+) -> Vec<T> {
+    match pool_if(bytes >= PARALLEL_FROM && count > part) {
+        Some(pool) if pool.current_num_threads() > 1 => {
+            let parts: Vec<Mutex<Vec<T>>> = (0..count.div_ceil(part)).map(|_| Mutex::default()).collect();
+            on_threads(&pool, parts.len(), &|i| {
+                let made = work(i * part..count.min((i + 1) * part));
+                *parts[i].lock().unwrap_or_else(PoisonError::into_inner) = made;
+            });
+            let made =
+                parts.into_iter().map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
+            made.flatten().collect()
+        }
+        _ => work(0..count),
     }
 }
 
-/// Calls `work` for the items part by part, in parallel if there are enough bytes to share.
-fn in_parts<I: Sync, T: Send>(bytes: usize, items: &[I], work: impl Fn(&[I]) -> Vec<T> + Sync) -> Vec<T> {
-    match pool_if(bytes >= PARALLEL_FROM && items.len() > PART) {
-        Some(pool) => pool.install(|| items.par_chunks(PART).flat_map_iter(&work).collect()),
-        None => work(items),
-    }
+/// Calls `work` for 0..count on these threads. It is compiled once, whatever the work is.
+fn on_threads(pool: &ThreadPool, count: usize, work: &(dyn Fn(usize) + Sync)) {
+    pool.install(|| (0..count).into_par_iter().with_max_len(1).for_each(work));
 }
 
 /// The threads of this process, if there is work for them. The look-up takes as long as ten short

@@ -158,21 +158,13 @@ fn payload<W: Wire, N: Node>(
     out: &mut Vec<u8>,
 ) -> Result<()> {
     let entries = &fields.entries;
-    let mut order: SmallVec<[(u64, u32); 24]> =
-        entries.iter().zip(0..).map(|(e, i)| (W::rank(e.key.as_str().as_bytes()), i)).collect();
-    let key = |i: u32| entries[i as usize].key.as_str();
-    order.sort_unstable_by(|a, b| {
-        a.0.cmp(&b.0).then_with(|| W::order(key(a.1).as_bytes(), key(b.1).as_bytes()))
-    });
     W::map(out, entries.len());
-    let mut last: Option<&str> = None;
-    for (_, i) in &order {
+    let mut ranks: SmallVec<[(u64, u32); 24]> =
+        entries.iter().zip(0..).map(|(e, i)| (W::rank(e.key.as_str().as_bytes()), i)).collect();
+    codec::sort_keys::<W>(&mut ranks, &|i| entries[i as usize].key.as_str())?;
+    for (_, i) in &ranks {
         let entry = &entries[*i as usize];
-        if last == Some(key(*i)) {
-            return Err(codec::twice(key(*i)));
-        }
-        last = Some(key(*i));
-        W::str(out, key(*i));
+        W::str(out, entry.key.as_str());
         let Entry { id, field, negate, .. } = *entry;
         let what = What { id, field, negate, grain_type: fields.grain_type };
         value::<W, N>(what, &entry.node, options, out).map_err(|e| entry.place(e))?;

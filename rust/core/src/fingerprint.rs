@@ -55,9 +55,12 @@ pub fn of_entries(encoding: Encoding, payload: &[u8], entries: &[RawEntry<'_>]) 
         }
         Encoding::Cbor => {
             let limits = Limits { depth: EXTENDED.max_depth, end: usize::MAX };
-            let mut sorted: Vec<_> = entries.iter().filter(is_in).collect();
-            sorted.sort_unstable_by_key(|entry| entry.key);
-            for entry in sorted {
+            let kept: Vec<_> = entries.iter().filter(is_in).collect();
+            let rank = |(entry, i): (&&RawEntry<'_>, u32)| (Msgpack::rank(entry.key.as_bytes()), i);
+            let mut ranks: Vec<_> = kept.iter().zip(0..).map(rank).collect();
+            codec::sort_keys::<Msgpack>(&mut ranks, &|i| kept[i as usize].key)?;
+            for (_, i) in &ranks {
+                let entry = kept[*i as usize];
                 Msgpack::str(&mut out, entry.key);
                 codec::write::<Msgpack, _>(&mut out, &&entry.value, 2, limits)?;
             }

@@ -366,7 +366,10 @@ impl<'a, 'py> Get<'a, 'py> {
 fn merged(mut disk: Vec<Place>, recent: Vec<Place>, newest: bool, limit: usize) -> Vec<Place> {
     if !recent.is_empty() {
         disk.extend(recent);
-        disk.sort_unstable_by(|a, b| if newest { b.cmp(a) } else { a.cmp(b) });
+        disk.sort_unstable();
+        if newest {
+            disk.reverse();
+        }
         disk.truncate(limit);
     }
     disk

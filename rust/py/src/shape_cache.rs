@@ -96,7 +96,7 @@ impl DictCache {
             return false;
         }
         let names: Option<Vec<&str>> = keys.iter().map(|key| key.text()).collect();
-        let plan = names.and_then(|names| Plan::learn(Side::Write, &names, text));
+        let plan = names.and_then(|names| Plan::learn(Side::Write, &names, &text));
         let written = plan.as_ref().is_some_and(|plan| write(plan, nodes, options, out));
         let owned = keys.iter().map(|key| key.owned(fields.py())).collect();
         self.cache.hold(Keys { places: places.to_vec(), _owned: owned }, plan);

@@ -17,6 +17,7 @@ use core::cmp::Ordering;
 use crate::{Code, Error, Result};
 
 pub use read::{RawEntry, read_map, read_value};
+pub(crate) use write::sort_keys;
 pub use write::{Nesting, WireKey, write, write_list};
 
 /// The limits of a grain's size and depth.

@@ -91,8 +91,23 @@ pub fn write_list<W: Wire, N: Node>(
     if i == len { Ok(()) } else { Err(Error::new(Code::Corrupt, "a list changed while it was read")) }
 }
 
-/// A map entry after the rank of its key.
-type Ranked<N> = (u64, WireKey<<N as Node>::Key>, N);
+/// Sorts the keys of a map, by rank and position. `key` returns the key at a position. For every
+/// kind of value there is this one sort, which takes much code.
+///
+/// # Errors
+/// `ERR_CORRUPT` for a key that comes twice.
+pub(crate) fn sort_keys<'k, W: Wire>(keys: &mut [(u64, u32)], key: &dyn Fn(u32) -> &'k str) -> Result<()> {
+    if keys.is_sorted_by(|a, b| a.0 < b.0) {
+        return Ok(());
+    }
+    keys.sort_unstable_by(|a, b| {
+        a.0.cmp(&b.0).then_with(|| W::order(key(a.1).as_bytes(), key(b.1).as_bytes()))
+    });
+    match keys.windows(2).find(|pair| pair[0].0 == pair[1].0 && key(pair[0].1) == key(pair[1].1)) {
+        Some(pair) => Err(twice(key(pair[0].1))),
+        None => Ok(()),
+    }
+}
 
 fn write_map<W: Wire, N: Node>(
     out: &mut Vec<u8>,
@@ -102,25 +117,21 @@ fn write_map<W: Wire, N: Node>(
     table: Option<Nesting>,
 ) -> Result<()> {
     check(out, depth, limits)?;
-    let mut entries: SmallVec<[Ranked<N>; 8]> = SmallVec::new();
+    let mut entries: SmallVec<[(WireKey<N::Key>, N); 8]> = SmallVec::new();
+    let mut ranks: SmallVec<[(u64, u32); 8]> = SmallVec::new();
     node.each_entry(&mut |key, value| {
         if !value.is_null() {
             let key = WireKey::new(key, |name| table?.table.by_name(name).map(|f| f.short))?;
-            entries.push((W::rank(key.as_str().as_bytes()), key, value));
+            ranks.push((W::rank(key.as_str().as_bytes()), entries.len() as u32));
+            entries.push((key, value));
         }
         Ok(())
     })?;
-    entries.sort_unstable_by(|a, b| {
-        a.0.cmp(&b.0).then_with(|| W::order(a.1.as_str().as_bytes(), b.1.as_str().as_bytes()))
-    });
     W::map(out, entries.len());
-    let mut last: Option<&str> = None;
-    for (_, key, value) in &entries {
+    sort_keys::<W>(&mut ranks, &|i| entries[i as usize].0.as_str())?;
+    for (_, i) in &ranks {
+        let (key, value) = &entries[*i as usize];
         let key = key.as_str();
-        if last == Some(key) {
-            return Err(twice(key));
-        }
-        last = Some(key);
         W::str(out, key);
         let field = table.and_then(|t| t.table.by_short(key));
         let kind = field.filter(|_| table.is_some_and(|t| t.coerce)).map(|f| f.kind);

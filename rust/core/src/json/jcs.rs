@@ -76,11 +76,9 @@ impl Writer<'_> {
             JsonValue::Object(entries) => {
                 let depth = inside()?;
                 let mut sorted: Vec<_> = entries.iter().collect();
-                if sorted.iter().all(|(key, _)| key.is_ascii()) {
-                    sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
-                } else {
-                    sorted.sort_by(|(a, _), (b, _)| order(a, b));
-                }
+                let ascii = sorted.iter().all(|(key, _)| key.is_ascii());
+                let order = if ascii { <str as Ord>::cmp } else { utf16_order };
+                sorted.sort_by(|(a, _), (b, _)| order(a, b));
                 if let Some(pair) = sorted.windows(2).find(|pair| pair[0].0 == pair[1].0) {
                     return Err(
                         Error::new(Code::Format, "an object has the same key twice").in_key(&pair[0].0)
@@ -105,7 +103,7 @@ impl Writer<'_> {
 
 /// The order of UTF-16 code units: that of the bytes, except for characters beyond the first
 /// plane, whose surrogates sort before U+E000 to U+FFFF.
-fn order(a: &str, b: &str) -> Ordering {
+fn utf16_order(a: &str, b: &str) -> Ordering {
     a.encode_utf16().cmp(b.encode_utf16())
 }
 

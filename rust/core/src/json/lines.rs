@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! JSON lines directly to blobs, without objects of another language.
 
-use rayon::prelude::*;
 use simdutf8::basic::from_utf8;
 
-use crate::batch::{Batch, pool_if};
+use crate::batch::{Batch, in_parts};
 use crate::encode::{Options, encode_into};
 use crate::shape_cache::Lines;
 use crate::{Result, json};
@@ -18,24 +17,18 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 pub fn encode_jsonl(text: &[u8], options: &Options) -> Batch {
     let start = if text.starts_with(BOM) { BOM.len() } else { 0 };
     let pieces = split(&text[start..]);
-    match pool_if(pieces.len() > 1) {
-        Some(pool) if pool.current_num_threads() > 1 => {
-            let encode = |(from, piece): &(usize, &[u8])| {
-                let mut part = Part::of(piece.len());
-                part.encode(piece, start + from, options);
-                part
-            };
-            join(pool.install(|| pieces.par_iter().with_max_len(1).map(encode).collect()))
-        }
-        _ => {
-            let mut all = Part::of(text.len());
-            pieces.iter().for_each(|(from, piece)| all.encode(piece, start + from, options));
-            all.batch
-        }
-    }
+    join(in_parts(text.len(), pieces.len(), 1, |range| {
+        let pieces = &pieces[range];
+        let mut part = Part::of(pieces.iter().map(|(_, piece)| piece.len()).sum());
+        pieces.iter().for_each(|(from, piece)| part.encode(piece, start + from, options));
+        vec![part]
+    }))
 }
 
-fn join(parts: Vec<Part>) -> Batch {
+fn join(mut parts: Vec<Part>) -> Batch {
+    if parts.len() == 1 {
+        return parts.pop().unwrap_or_default().batch;
+    }
     let (mut all, mut items, mut lines) = (Batch::default(), 0, 0);
     all.reserve(parts.iter().map(|part| &part.batch));
     for part in parts {

@@ -117,7 +117,7 @@ fn by_plan(
     }
     let Some(glue) = Glue::of(line, start) else { return false };
     let names: SmallVec<[&str; 24]> = names().collect();
-    let plan = Plan::learn(Side::Write, &names, |place| line.text(place));
+    let plan = Plan::learn(Side::Write, &names, &|place| line.text(place));
     let written = plan.as_ref().is_some_and(|plan| write(plan, &nodes, options, out));
     cache.hold(glue, plan);
     written

@@ -94,7 +94,7 @@ impl Plan {
 
     /// The plan for grains with these names in this order. `text` returns the value at a position
     /// if it is text. None for a shape without a plan.
-    pub fn learn<'t>(side: Side, names: &[&str], text: impl Fn(usize) -> Option<&'t str>) -> Option<Plan> {
+    pub fn learn<'t>(side: Side, names: &[&str], text: &dyn Fn(usize) -> Option<&'t str>) -> Option<Plan> {
         if names.len() > Self::MAX_KEYS || names.iter().any(|name| name.len() > MAX_NAME || !name.is_ascii())
         {
             return None;
@@ -127,10 +127,11 @@ impl Plan {
                 let (rule, need) = (shape.rule(*id), shape.need(*id));
                 steps.push((key, Step { id: *id, field, from, key: bytes, rule, need }));
             }
-            match encoding {
-                Encoding::Msgpack => steps.sort_by(|a, b| Msgpack::order(a.0.as_bytes(), b.0.as_bytes())),
-                Encoding::Cbor => steps.sort_by(|a, b| Cbor::order(a.0.as_bytes(), b.0.as_bytes())),
-            }
+            let order = match encoding {
+                Encoding::Msgpack => Msgpack::order,
+                Encoding::Cbor => Cbor::order,
+            };
+            steps.sort_by(|a, b| order(a.0.as_bytes(), b.0.as_bytes()));
             steps.into_iter().map(|(_, step)| step).collect()
         };
         Some(Plan {
@@ -263,10 +264,10 @@ impl Shape {
     pub fn new<'t>(
         grain_type: &'static GrainType,
         at: [Option<usize>; COUNT],
-        text: impl Fn(usize) -> Option<&'t str>,
+        text: &dyn Fn(usize) -> Option<&'t str>,
     ) -> Option<Shape> {
         let mut shape = Shape { grain_type, at, needs: [Need::May; COUNT], fixed: Vec::new() };
-        shape.fix(id::TYPE, &text)?;
+        shape.fix(id::TYPE, text)?;
         for (id, _) in FIELDS.iter().enumerate().filter(|(_, f)| f.required) {
             shape.required(id as u8)?;
         }
@@ -280,8 +281,8 @@ impl Shape {
         shape
             .group(grain_type.required_any, |id| if id == id::OBJECT { Need::There } else { Need::Filled })?;
         if grain_type.byte == ACTION {
-            let name = shape.fix(id::ACTION_PHASE, &text)?;
-            let mode = shape.fix(id::EXECUTION_MODE, &text)?;
+            let name = shape.fix(id::ACTION_PHASE, text)?;
+            let mode = shape.fix(id::EXECUTION_MODE, text)?;
             if let Some(phase) = registry::phase(name, mode) {
                 shape.phase(phase)?;
             }
@@ -305,7 +306,7 @@ impl Shape {
     }
 
     /// Makes the text of a field a part of the shape; "" if the field is absent.
-    fn fix<'t>(&mut self, id: u8, text: &impl Fn(usize) -> Option<&'t str>) -> Option<&'t str> {
+    fn fix<'t>(&mut self, id: u8, text: &dyn Fn(usize) -> Option<&'t str>) -> Option<&'t str> {
         let Some(place) = self.at[usize::from(id)] else { return Some("") };
         let value = text(place)?;
         let one_of = FIELDS[usize::from(id)].one_of;
@@ -399,7 +400,7 @@ mod tests {
     use super::*;
 
     fn learn(names: &[&str], texts: &[&'static str]) -> Option<Plan> {
-        Plan::learn(Side::Write, names, |place| texts.get(place).copied())
+        Plan::learn(Side::Write, names, &|place| texts.get(place).copied())
     }
 
     const NAMES: [&str; 6] = ["type", "subject", "relation", "object", "confidence", "created_at"];
@@ -441,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_payload_has_short_keys() {
-        let read = |names: &[&str], name| Plan::learn(Side::Read, names, |_| Some(name));
+        let read = |names: &[&str], name| Plan::learn(Side::Read, names, &|_| Some(name));
         assert!(read(&["c", "ca", "o", "r", "s", "t"], "belief").is_some());
         assert!(read(&["c", "ca", "o", "r", "s", "t", "user_id"], "belief").is_none());
         assert!(read(&["ca", "cnt", "inp", "iserr", "t", "tn"], "action").is_some());

@@ -278,7 +278,7 @@ fn plan_of(grain: &Decoded<'_>) -> Option<Plan> {
         return None;
     }
     let names: Vec<&str> = grain.items.iter().map(|item| item.key).collect();
-    Plan::learn(Side::Read, &names, |place| match &grain.items[place].value {
+    Plan::learn(Side::Read, &names, &|place| match &grain.items[place].value {
         Value::Str(text) => Some(text),
         _ => None,
     })

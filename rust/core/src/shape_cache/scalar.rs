@@ -103,7 +103,7 @@ mod tests {
     use crate::shape_cache::Plan;
 
     fn pass(names: &[&str], kind: &'static str, name: &str, view: &View<'_>) -> bool {
-        let plan = Plan::learn(Side::Write, names, |_| Some(kind)).unwrap();
+        let plan = Plan::learn(Side::Write, names, &|_| Some(kind)).unwrap();
         let step = plan.steps(Encoding::Msgpack).iter().find(|s| s.field.is_some_and(|f| f.name == name));
         passes(step.unwrap(), view, Side::Write)
     }

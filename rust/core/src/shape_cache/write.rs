@@ -325,7 +325,7 @@ impl ShapeCache {
             return false;
         }
         let names: SmallVec<[&str; 24]> = keys.iter().map(AsRef::as_ref).collect();
-        let plan = Plan::learn(Side::Write, &names, text);
+        let plan = Plan::learn(Side::Write, &names, &text);
         let written = plan.as_ref().is_some_and(|plan| write(plan, &nodes, options, out));
         self.0.hold((), plan);
         written
