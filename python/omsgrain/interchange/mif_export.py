@@ -316,7 +316,7 @@ class MifExport(MemoryExport):
             told = {OURS: {METADATA: about(self.foreign.envelope())}}
             looked.said[self.foreign.format.name] = {VENDORS: told}
         del grains
-        document, losses = convert.tree(looked, self._format, self.vectors, options)
+        document, losses = convert.DocumentWriter(self._format, self.vectors, options).tree(looked)
         del looked
         format = self._format
         envelope, lists = lift(document, [at for at in format.arrays if at not in format.single])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omsgrain.errors import OmsError, SchemaError
@@ -66,7 +66,7 @@ def dump(
         if own is not None and (user_id, exported_at) != (None, None):
             says = "a document of its own format keeps its user and its time"
             raise SchemaError(says, field="/user_id", expected="neither")
-        document, losses = tree(found, to, vectors, options)
+        document, losses = DocumentWriter(to, vectors, options).tree(found)
         document = document if own is None else to.current(document)
         data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
                                 local=local, get=raw.getter(found.grains))  # fmt: skip
@@ -99,27 +99,6 @@ def leaving(grains: Iterable[Grain], to: Format, *, local: bool) -> tuple[Heap, 
     return (heap(kept) if stay else found), stay
 
 
-def tree(
-    found: Heap, to: Format, vectors: Mapping[str, Vector], options: BuildOptions
-) -> tuple[dict[str, Any], list[Loss]]:
-    losses: list[Loss] = []
-    own = _own(found, to)
-    if not options.embeddings:
-        found, losses = bare(found, None if own is None else to.name)
-        own = _own(found, to)
-    if own is not None:
-        return _refilled(found, own, to, vectors, options, losses), losses
-    made = remade(found, own, to, vectors, options)
-    losses = losses + made.losses
-    # A layout without room beside the memories can drop carried grains, so losses count.
-    if not options.strict and (options.beside or not build.has_beside(made.envelope)):
-        losses = [one for one in losses
-                  if isinstance(one, Added) or one.reason in (NOT_ASKED, NO_TEXT)]  # fmt: skip
-    arrays = {pointer: [record for record, _ in array] for pointer, array in made.arrays.items()}
-    _add(arrays, found.records.get(to.name, ()), to, vectors, options)
-    return to.assembled(made.envelope, arrays, summed=options.checksum), losses
-
-
 def shell(
     grains: Mapping[str, Grain], to: Format, options: BuildOptions, pointers: Iterable[str]
 ) -> dict[str, Any]:
@@ -129,22 +108,93 @@ def shell(
     return to.assembled(made.envelope, arrays, summed=options.checksum)
 
 
-def remade(
-    found: Heap,
-    own: Manifest | None,
-    to: Format,
-    vectors: Mapping[str, Vector],
-    options: BuildOptions,
-) -> build.Made:
-    if own is not None:
-        document = to.hub.read([], own.envelope).document
-        kept = to.kept_options(own.envelope) | _said(shape=options.shape)
-        options = replace(options, **kept, **_said(user=document.user,
-                                                   exported_at=document.exported_at))  # fmt: skip
-    made = build.build(found, to, vectors, options)
-    if not options.strict:
-        build.load_up(made, found, to, vectors if options.embeddings else {})
-    return made
+@dataclass(frozen=True, slots=True)
+class DocumentWriter:
+    """Makes documents of a format of grains of any."""
+
+    to: Format
+    vectors: Mapping[str, Vector]  # the embeddings of grains, by address
+    options: BuildOptions
+
+    def tree(self, found: Heap) -> tuple[dict[str, Any], list[Loss]]:
+        to, options, losses = self.to, self.options, list[Loss]()
+        own = _own(found, to)
+        if not options.embeddings:
+            found, losses = bare(found, None if own is None else to.name)
+            own = _own(found, to)
+        if own is not None:
+            return self._refilled(found, own, losses), losses
+        made = self.remade(found, own)
+        losses = losses + made.losses
+        # A layout without room beside the memories can drop carried grains, so losses count.
+        if not options.strict and (options.beside or not build.has_beside(made.envelope)):
+            losses = [one for one in losses
+                      if isinstance(one, Added) or one.reason in (NOT_ASKED, NO_TEXT)]  # fmt: skip
+        arrays = {at: [record for record, _ in array] for at, array in made.arrays.items()}
+        pointers = {kind: pointer for pointer, kind in to.arrays.items()}
+        for one in found.records.get(to.name, ()):
+            if (pointer := pointers.get(one.kind)) is not None:
+                arrays.setdefault(pointer, []).append(self.with_vector(one))
+        return to.assembled(made.envelope, arrays, summed=options.checksum), losses
+
+    def remade(self, found: Heap, own: Manifest | None) -> build.Made:
+        """The records of other formats and natives, as those of the format."""
+        to, options = self.to, self.options
+        if own is not None:
+            said = to.hub.read([], own.envelope).document
+            kept = to.kept_options(own.envelope) | _said(
+                shape=options.shape, user=said.user, exported_at=said.exported_at
+            )
+            options = replace(options, **kept)
+        made = build.build(found, to, self.vectors, options)
+        if not options.strict:
+            build.load_up(made, found, to, self.vectors if options.embeddings else {})
+        return made
+
+    def with_vector(self, one: Born) -> Record:
+        """A record of the format, with its embedding if that is wanted."""
+        if not self.options.embeddings or one.address not in self.vectors:
+            return one.record
+        return self.to.with_vector(one.record, self.vectors[one.address].data)
+
+    def _refilled(self, found: Heap, own: Manifest, losses: list[Loss]) -> dict[str, Any]:
+        """The document of a manifest: its own records, and those made of other grains in it."""
+        known = {one.address: one for one in found.records.get(self.to.name, ())}
+        get = raw.getter(found.grains)
+        every = (one for array in own.arrays.values() for one in array)
+        foreign = {get(one).address for one in every if one not in known}
+        made: dict[str, list[tuple[Record, str]]] = {}
+        if foreign:
+            whole = self.remade(found, own)
+            losses += whole.losses
+            made = whole.arrays
+        arrays: Records = {}
+        for pointer, listed in own.arrays.items():
+            at: dict[str, list[Record]] = {}  # one record for each time an address appears
+            for record, address in reversed(made.get(pointer, ())):
+                at.setdefault(address, []).append(record)
+            if lost := next((one for one in listed if one in foreign and one not in at), None):
+                says = "the manifest lists a grain that is not a record of this format"
+                raise SchemaError(says, field=f"/{lost}")
+            arrays[pointer] = [
+                _next(at[one]) if one in foreign else self._kept(known[one], losses)
+                for one in listed
+            ]
+        return self.to.together(own.envelope, arrays)
+
+    def _kept(self, one: Born, losses: list[Loss]) -> Any:
+        """A record of a document as it is written again."""
+        record = one.record
+        if self.options.embeddings:
+            record = self.with_vector(one)
+        elif one.address in self.vectors and (
+            self.to.with_vector(record, self.vectors[one.address].data) is not record
+        ):
+            losses.append(Loss(one.address, "embedding", NOT_ASKED))
+        else:
+            record, lost = self.to.without_embedding(record)
+            losses += lost
+        return plain(one.kind, record)
 
 
 def _said(**values: Any) -> dict[str, Any]:
@@ -155,90 +205,9 @@ def _own(found: Heap, to: Format) -> Manifest | None:
     return next((one for one in found.manifests if one.format == to.name), None)
 
 
-def _refilled(
-    found: Heap,
-    own: Manifest,
-    to: Format,
-    vectors: Mapping[str, Vector],
-    options: BuildOptions,
-    losses: list[Loss],
-) -> dict[str, Any]:
-    """The document of a manifest: its own records, and those made of the other grains in it."""
-    known = {one.address: one for one in found.records.get(to.name, ())}
-    get, every = raw.getter(found.grains), (one for array in own.arrays.values() for one in array)
-    foreign = {get(one).address for one in every if one not in known}
-    made: dict[str, list[tuple[Record, str]]] = {}
-    if foreign:
-        whole = remade(found, own, to, vectors, options)
-        losses += whole.losses
-        made = whole.arrays
-    arrays: Records = {}
-    for pointer, listed in own.arrays.items():
-        at: dict[str, list[Record]] = {}  # one record for each time an address appears
-        for record, address in reversed(made.get(pointer, ())):
-            at.setdefault(address, []).append(record)
-        if lost := next((one for one in listed if one in foreign and one not in at), None):
-            says = "the manifest lists a grain that is not a record of this format"
-            raise SchemaError(says, field=f"/{lost}")
-        arrays[pointer] = [
-            _next(at[one])
-            if one in foreign
-            else plain(known[one].kind, _kept(known[one], to, vectors, options, losses))
-            for one in listed
-        ]
-    return to.together(own.envelope, arrays)
-
-
-def _kept(
-    one: Born,
-    to: Format,
-    vectors: Mapping[str, Vector],
-    options: BuildOptions,
-    losses: list[Loss],
-) -> Record:
-    """A record of a document as it is written again."""
-    whole = one.record
-    if one.address in vectors:
-        whole = to.with_vector(one.record, vectors[one.address].data)
-    if options.embeddings:
-        return whole
-    if whole is not one.record:
-        losses.append(Loss(one.address, "embedding", NOT_ASKED))
-        return one.record
-    record, lost = to.without_embedding(one.record)
-    losses += lost
-    return record
-
-
 def _next(records: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the next record of an address; the last one again and again."""
     return records.pop() if len(records) > 1 else records[0]
-
-
-def _add(
-    arrays: Records,
-    records: Iterable[Born],
-    to: Format,
-    vectors: Mapping[str, Vector],
-    options: BuildOptions,
-) -> None:
-    pointers = {kind: pointer for pointer, kind in to.arrays.items()}
-    for one in records:
-        if (pointer := pointers.get(one.kind)) is not None:
-            record = with_vector(one.record, one.address, to, vectors, options)
-            arrays.setdefault(pointer, []).append(record)
-
-
-def with_vector(
-    record: dict[str, Any],
-    address: str,
-    to: Format,
-    vectors: Mapping[str, Vector],
-    options: BuildOptions,
-) -> Record:
-    if not options.embeddings or address not in vectors:
-        return record
-    return to.with_vector(record, vectors[address].data)
 
 
 _EMBEDDINGS = {"embedding", "embeddings"}
@@ -261,12 +230,11 @@ def taken_back(found: Import, user_id: str | None = None) -> Import:
     if options.shape == "1.x":
         own = replace(own, envelope={**own.envelope, SHAPE: options.shape})
     try:
-        document, _ = tree(looked, to, found.vectors, options)
+        document, _ = DocumentWriter(to, found.vectors, options).tree(looked)
+        back = _Return(found, looked, own, document, heap(grains), to, options)
         # The manifest records how the document is written.
-        plain = own.style is None and not own.text and own.layout in (None, "json", "corpus")
-        alone = plain and not found.problems
-        whole = _all(found, looked, document, grains, options) if alone else None
-        return whole or _some(found, looked, own, document, grains, options)
+        usual = own.style is None and not own.text and own.layout in (None, "json", "corpus")
+        return (back.all() if usual and not found.problems else None) or back.some()
     except (OmsError, *raw.NOT_CHECKED):
         return found  # the carried grains are invalid
 
@@ -291,98 +259,100 @@ def _stands_beside(found: Import) -> bool:
     return own is None or bool(build.carried(own.envelope, ()))
 
 
-def _all(
-    found: Import,
-    looked: Heap,
-    document: dict[str, Any],
-    grains: list[Grain],
-    options: BuildOptions,
-) -> Import | None:
-    heaped, to = heap(grains), FORMATS[found.format]
-    if not _has_all(heaped):
-        return None
-    try:
-        vectors = _vectors(found, looked, heaped, None, options)
-        made, _ = tree(heaped, to, vectors, options)
-    except SchemaError:
-        return None  # for example, a document needs a user
-    if not is_equal(made, document, to.ordered):
-        return None
-    return replace(found, grains=grains, vectors=vectors)
+@dataclass(frozen=True, slots=True)
+class _Return:
+    """A document whose records give way to the grains that it carries."""
 
+    found: Import
+    looked: Heap  # its grains as they were loaded
+    own: Manifest
+    document: dict[str, Any]  # what it says
+    heaped: Heap  # the carried grains
+    to: Format
+    options: BuildOptions
 
-def _some(
-    found: Import,
-    looked: Heap,
-    own: Manifest,
-    document: dict[str, Any],
-    grains: list[Grain],
-    options: BuildOptions,
-) -> Import:
-    heaped, to = heap(grains), FORMATS[found.format]
-    vectors = _vectors(found, looked, heaped, own, options)
-    made = _by_name(remade(heaped, own, to, vectors, options), to)
-    still: dict[Any, str] = {}
-    for one in looked.records.get(found.format, ()):
-        name = _name(one.kind, one.record)
-        record, _ = made.get(name, ({}, ""))
-        said = with_vector(one.record, one.address, to, found.vectors, options)
-        if name in made and is_equal(record, said, to.ordered):
-            still[name] = one.address
-    # A grain returns only if all records made of it are unchanged: a memory and its edges, for
-    # example. If no grain is missing, the original document's manifest returns too.
-    gone = {address for name, (_, address) in made.items() if name not in still}
-    instead = {still[name]: address for name, (_, address) in made.items()
-               if address not in gone}  # fmt: skip
-    whole = not gone and _has_all(heaped)
-    if not instead and not whole:
-        return found
-    mixed = _mixed(found, looked, own, instead)
-    mixed[:0] = [one for one in grains
-                 if one.address not in gone and (whole or not _is_document(one))]  # fmt: skip
-    kept = {address: one for address, one in found.vectors.items() if address not in instead}
-    vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
-    # Another record can have influenced the records of these grains.
-    again, _ = tree(heap(mixed), to, vectors, options)
-    alike = is_equal(again, document, to.ordered)
-    return replace(found, grains=mixed, vectors=vectors) if alike else found
+    def all(self) -> Import | None:
+        """The carried grains alone; None if the document is not made of them alone."""
+        if not self._has_all():
+            return None
+        try:
+            vectors = self._vectors(None)
+            made, _ = DocumentWriter(self.to, vectors, self.options).tree(self.heaped)
+        except SchemaError:
+            return None  # for example, a document needs a user
+        if not is_equal(made, self.document, self.to.ordered):
+            return None
+        return replace(self.found, grains=list(self.heaped.grains.values()), vectors=vectors)
 
+    def some(self) -> Import:
+        """The carried grains of unchanged records in place of these."""
+        vectors = self._vectors(self.own)
+        made = self._by_name(vectors, self.own)
+        usual = DocumentWriter(self.to, self.found.vectors, self.options)
+        still: dict[Any, str] = {}
+        for one in self.looked.records.get(self.to.name, ()):
+            name = _name(one.kind, one.record)
+            record, _ = made.get(name, ({}, ""))
+            if name in made and is_equal(record, usual.with_vector(one), self.to.ordered):
+                still[name] = one.address
+        # A grain returns only if all records made of it are unchanged: a memory and its edges, for
+        # example. If no grain is missing, the original document's manifest returns too.
+        gone = {address for name, (_, address) in made.items() if name not in still}
+        instead = {still[name]: address for name, (_, address) in made.items()
+                   if address not in gone}  # fmt: skip
+        whole = not gone and self._has_all()
+        if not instead and not whole:
+            return self.found
+        mixed = self._mixed(instead)
+        mixed[:0] = [one for address, one in self.heaped.grains.items()
+                     if address not in gone and (whole or not _is_document(one))]  # fmt: skip
+        kept = {at: one for at, one in self.found.vectors.items() if at not in instead}
+        vectors = {a: one for a, one in vectors.items() if a not in gone} | kept
+        # Another record can have influenced the records of these grains.
+        again, _ = DocumentWriter(self.to, vectors, self.options).tree(heap(mixed))
+        alike = is_equal(again, self.document, self.to.ordered)
+        return replace(self.found, grains=mixed, vectors=vectors) if alike else self.found
 
-def _has_all(heaped: Heap) -> bool:
-    """Whether all grains that a document lists are present: a record can be removed or damaged."""
-    listed = (array for one in heaped.manifests for array in one.arrays.values())
-    return all(one in heaped.grains for array in listed for one in array)
+    def _has_all(self) -> bool:
+        """Whether all grains that a document lists are there: a record can be removed, say."""
+        listed = (array for one in self.heaped.manifests for array in one.arrays.values())
+        return all(one in self.heaped.grains for array in listed for one in array)
 
+    def _mixed(self, instead: Mapping[str, str]) -> list[Grain]:
+        own, looked = self.own, self.looked
+        stay = [one for one in self.found.grains
+                if one.address not in instead and one.address not in looked.beside]  # fmt: skip
+        parts = [looked.grains[part] for one in stay for part in parts_of(one)]
+        arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
+        last = self.found.grains[-1]  # the manifest
+        text = raw.gather(own.text, raw.getter(looked.grains)) if own.text else None
+        around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
+                          user_id=last.get("user_id"), text=text)  # fmt: skip
+        return [*parts, *stay, *around]
 
-def _mixed(found: Import, looked: Heap, own: Manifest, instead: Mapping[str, str]) -> list[Grain]:
-    stay = [one for one in found.grains
-            if one.address not in instead and one.address not in looked.beside]  # fmt: skip
-    parts = [looked.grains[part] for one in stay for part in parts_of(one)]
-    arrays = {p: [instead.get(one, one) for one in listed] for p, listed in own.arrays.items()}
-    last = found.grains[-1]  # the manifest
-    text = raw.gather(own.text, raw.getter(looked.grains)) if own.text else None
-    around = manifest(replace(own, arrays=arrays), created_at=last["created_at"],
-                      user_id=last.get("user_id"), text=text)  # fmt: skip
-    return [*parts, *stay, *around]
+    def _vectors(self, own: Manifest | None) -> dict[str, Vector]:
+        said = {
+            _name(one.kind, one.record): vector
+            for one in self.looked.records.get(self.to.name, ())
+            if (vector := self.found.vectors.get(one.address) or _vector(one.record)) is not None
+        }
+        return {
+            address: said[name]
+            for name, (record, address) in (self._by_name({}, own) if said else {}).items()
+            if name in said and not record.keys() & _EMBEDDINGS
+        }
 
-
-def _vectors(
-    found: Import, looked: Heap, heaped: Heap, own: Manifest | None, options: BuildOptions
-) -> dict[str, Vector]:
-    said = {
-        _name(one.kind, one.record): vector
-        for one in looked.records.get(found.format, ())
-        if (vector := found.vectors.get(one.address) or _vector(one.record)) is not None
-    }
-    if not said:
-        return {}
-    to = FORMATS[found.format]
-    made = _by_name(remade(heaped, own, to, {}, options), to)
-    return {
-        address: said[name]
-        for name, (record, address) in made.items()
-        if name in said and not record.keys() & _EMBEDDINGS
-    }
+    def _by_name(
+        self, vectors: Mapping[str, Vector], own: Manifest | None
+    ) -> dict[Any, tuple[Record, str]]:
+        """The records that are made of the carried grains, with the address of each one's."""
+        made = DocumentWriter(self.to, vectors, self.options).remade(self.heaped, own)
+        return {
+            _name(self.to.arrays[pointer], record): (record, address)
+            for pointer, array in made.arrays.items()
+            for record, address in array
+            if address
+        }
 
 
 def _vector(record: Mapping[str, Any]) -> Vector | None:
@@ -393,15 +363,6 @@ def _vector(record: Mapping[str, Any]) -> Vector | None:
         return None
     data = raw.float32(said.get("vector"))
     return None if data is None else Vector(said["model"], data)
-
-
-def _by_name(made: build.Made, format: Format) -> dict[Any, tuple[dict[str, Any], str]]:
-    return {
-        _name(format.arrays[pointer], record): (record, address)
-        for pointer, array in made.arrays.items()
-        for record, address in array
-        if address
-    }
 
 
 def _name(kind: str, record: Mapping[str, Any]) -> Any:

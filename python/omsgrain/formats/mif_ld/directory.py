@@ -17,7 +17,7 @@ from typing import Any, Final, NoReturn
 from omsgrain import formats
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, UnsupportedError
-from omsgrain.formats.convert.convert import build_options, leaving, tree
+from omsgrain.formats.convert.convert import DocumentWriter, build_options, leaving
 from omsgrain.formats.document import Import, Loss, Manifest
 from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld import document
@@ -118,7 +118,7 @@ def write_files(
     """Write the files of a loaded directory, or one file for each memory."""
     found, losses = leaving(read.grains, MIF_LD, local=local)
     given = build_options(MIF_LD, shape=shape, beside=False, **options)
-    made, lost = tree(found, MIF_LD, read.vectors, given)
+    made, lost = DocumentWriter(MIF_LD, read.vectors, given).tree(found)
     losses += lost
     files = [_in_shape(file, shape, losses) for file in files_of(made, local, losses)]
     named_so = (file.entry.get("path") for file in files)
