@@ -85,7 +85,7 @@ class Counting:
 
     def __init__(self, reader: Reader) -> None:
         self.reader = reader
-        self.blobs = self.states = self.places_read = self.looked_up = 0
+        self.blobs_read = self.states = self.places_read = self.looked_up = 0
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.reader, name)
@@ -95,7 +95,7 @@ class Counting:
         return self
 
     def grain(self, seq: int) -> og.Grain | None:
-        self.blobs += 1
+        self.blobs_read += 1
         return self.reader.grain(seq)
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, og.Grain]]:
@@ -148,9 +148,9 @@ def test_only_named_columns_are_read(
     assert page.plan is not None
     assert len(page.results) == 5
     # One more, to know whether there is another page; it is read, for it may be bookkeeping.
-    assert (page.plan.index, page.plan.blobs) == (index, counting.blobs)
+    assert (page.plan.index, page.plan.blobs) == (index, counting.blobs_read)
     assert page.plan.rows <= 6
-    assert counting.blobs == (5 if "namespace" in asked else 6)
+    assert counting.blobs_read == (5 if "namespace" in asked else 6)
     lists = 9 if asked.get("namespace") == "lab:*" else 1  # of each the first is looked at
     assert counting.places_read <= page.plan.rows + lists - 1
     assert counting.states == (6 if "verification_status" in asked else 0)

@@ -151,6 +151,7 @@ both."""
 
 PAGE_GRAINS = 1_000
 PAGE_BYTES = 4 << 20
+NAMED_GRAINS = 128  # grains that ``named_many`` reads at once
 
 MANY_ROWS = 1 << 32
 """More rows than any prefix has."""
@@ -230,6 +231,10 @@ class Reader(Protocol):
         """Return the blob with a sequence number, or None."""
         ...
 
+    def blobs(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        """Return those of some blobs that are there."""
+        return {seq: blob for seq in seqs if (blob := self.blob_at(seq)) is not None}
+
     def hashed_blobs(self, seqs: Sequence[int]) -> list[tuple[int, bytes, bytes | None]]:
         """Return those of some blobs that are there, as ``hashed_page`` does."""
         ...
@@ -249,12 +254,7 @@ class Reader(Protocol):
         With keys, an encrypted grain is decrypted by any key that fits, or refused.
         """
         blob = self.get(digest)
-        if blob is None:
-            return None
-        grain = stored(blob)
-        if grain.address != digest.hex():
-            raise damaged_at(digest, grain.address)
-        return grain
+        return None if blob is None else stored_at(digest, blob)
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
         """Return the grains at some addresses, verified, up to the first that is absent."""
@@ -265,13 +265,6 @@ class Reader(Protocol):
             if grain is None:
                 break
         return grains
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        """Announce which grains will be read by their addresses, in this order.
-
-        It affects only speed: a store on a server reads several at once.
-        """
-        return None
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False
@@ -612,6 +605,14 @@ def next_places(
 def stored(blob: bytes) -> Grain:
     """Make the grain of a stored blob; its fields are decoded on demand."""
     return stored_grain(blob, _core.address(blob))
+
+
+def stored_at(digest: bytes, blob: bytes) -> Grain:
+    """Make the grain of the blob stored at an address, verified by its hash."""
+    grain = stored(blob)
+    if grain.address != digest.hex():
+        raise damaged_at(digest, grain.address)
+    return grain
 
 
 def damaged_at(digest: bytes, found: str) -> IntegrityError:

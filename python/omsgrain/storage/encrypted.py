@@ -33,6 +33,7 @@ from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import (
+    NAMED_GRAINS,
     PAGE_BYTES,
     PAGE_GRAINS,
     CheckReport,
@@ -44,7 +45,6 @@ from omsgrain.storage.base import (
     Which,
     Writer,
     damaged_at,
-    stored,
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, WORD
 from omsgrain.storage.indexed_paths import core_of, paths_of
@@ -187,15 +187,16 @@ class DecryptingReader(Reader):
 
     def grain(self, seq: int) -> Grain | None:
         blob = self.inner.blob_at(seq)
-        if blob is None:
-            return None
-        if not blob[1] & ENCRYPTED_BIT:
-            return stored(blob)
+        return None if blob is None else self._opened(seq, blob)
+
+    def _opened(self, seq: int, blob: bytes) -> Grain:
         address = _core.address(blob)
+        if not blob[1] & ENCRYPTED_BIT:
+            return stored_grain(blob, address)
         try:
             keys = self.keys_of(seq)
         except (KeyMissingError, ErasedError):
-            return stored(blob)
+            return stored_grain(blob, address)
         from omsgrain.crypto.seal import Sealer, open_plain
 
         sealer = self._sealers.get(keys.number)
@@ -213,18 +214,24 @@ class DecryptingReader(Reader):
         """Return the grain at a stored or plain address, decrypted and verified."""
         seq = self.find([digest])[0]
         grain = None if seq is None else self.grain(seq)
-        if seq is None or grain is None:
-            return None
+        return None if seq is None or grain is None else self._checked(digest, seq, grain)
+
+    def _checked(self, digest: bytes, seq: int, grain: Grain) -> Grain:
         if grain.address != digest.hex() and _core.address(grain.blob) != digest.hex():
             raise damaged_at(digest, grain.address)
         return self._tried(seq) if grain.sealed else grain
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        self.inner.expect(digests)
-        return super().named_many(digests)
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        self.inner.expect(digests)
+        grains: list[Grain | None] = []
+        for start in range(0, len(digests), NAMED_GRAINS):
+            part = digests[start : start + NAMED_GRAINS]
+            numbers = self.find(part)
+            blobs = self.inner.blobs([seq for seq in numbers if seq is not None])
+            for digest, seq in zip(part, numbers, strict=True):
+                if seq is None or seq not in blobs:
+                    return [*grains, None]
+                grains.append(self._checked(digest, seq, self._opened(seq, blobs[seq])))
+        return grains
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False

@@ -14,7 +14,7 @@ cache answers, including the changes of the transaction itself.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from omsgrain.storage.base import Which
@@ -155,42 +155,6 @@ class Prefetch:
             if page is not None and seq in page.came:
                 found[seq] = page.came[seq]
         return found
-
-
-class AddressPrefetch:
-    """Grains at announced addresses, read in order, a few at first."""
-
-    def __init__(self, read: Callable[[list[bytes]], dict[bytes, tuple[int, bytes]]]) -> None:
-        self._read = read
-        self._order: list[bytes] = []
-        self._at: dict[bytes, int] = {}
-        self._held = 0, 0
-        self._grains = _GRAINS[0]
-        self._known: dict[bytes, tuple[int, bytes]] = {}
-        self._blobs: dict[int, bytes] = {}
-
-    def expect(self, digests: Sequence[bytes]) -> None:
-        self._order = [*digests]
-        self._at = {digest: i for i, digest in enumerate(digests)}
-        self._held, self._grains = (0, 0), _GRAINS[0]
-
-    def find(self, digest: bytes) -> tuple[int | None] | None:
-        """Return the number of a grain, or None inside; None if it was not announced."""
-        index = self._at.get(digest)
-        if index is None:
-            return None
-        first, last = self._held
-        if not first <= index < last:
-            self._held = index, index + self._grains
-            self._known = self._read(self._order[index : index + self._grains])
-            self._blobs = dict(self._known.values())
-            self._grains = min(2 * self._grains, _GRAINS[1])
-        found = self._known.get(digest)
-        return (None if found is None else found[0],)
-
-    def blob(self, seq: int) -> bytes | None:
-        """Return a blob that was read together with the last grain found."""
-        return self._blobs.get(seq)
 
 
 _FEW = 2_048  # maximum rows of a cached table

@@ -11,11 +11,19 @@ import psycopg
 from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain, stored_grain
-from omsgrain.storage.base import PAGE_BYTES, PAGE_GRAINS, Reader, Which, misplaced
+from omsgrain.storage.base import (
+    NAMED_GRAINS,
+    PAGE_BYTES,
+    PAGE_GRAINS,
+    Reader,
+    Which,
+    misplaced,
+    stored_at,
+)
 from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.postgres import pool
 from omsgrain.storage.postgres import statements as sql
-from omsgrain.storage.postgres.cache import AddressPrefetch, ExpectedPlaces, Prefetch
+from omsgrain.storage.postgres.cache import ExpectedPlaces, Prefetch
 from omsgrain.storage.postgres.connection import Database, PostgresHead, failure
 from omsgrain.storage.postgres.pool import Row, Statement, Wire, byteas
 from omsgrain.storage.records import PAST
@@ -37,9 +45,8 @@ class PostgresReader(Reader):
         self._due: bytes | None = None  # the first key of due-0, which comes with the head
         self._ended = False
         self._ahead: Prefetch | None = Prefetch(
-            self._has_of, lambda keys: self.some_rows(STATES, keys), self._blobs_of
+            self._has_of, lambda keys: self.some_rows(STATES, keys), self.blobs
         )
-        self._named: AddressPrefetch | None = AddressPrefetch(self._named_of)
         self._along: ExpectedPlaces | None = None
 
     def end(self, how: str | None = "COMMIT") -> None:
@@ -107,25 +114,11 @@ class PostgresReader(Reader):
         due = self._due
         return None if due is None else int.from_bytes(due[: SEQUENCE.size], "big")
 
-    def expect(self, digests: Sequence[bytes]) -> None:
-        if self._named is not None:
-            self._named.expect(digests)
-
-    def _named_of(self, digests: list[bytes]) -> dict[bytes, tuple[int, bytes]]:
-        found = self.all(sql.NAMED, byteas(digests))
-        return {digest: (seq, blob) for digest, seq, blob in found}
-
     def get(self, digest: bytes) -> bytes | None:
-        if self._named is not None and (found := self._named.find(digest)) is not None:
-            return None if found[0] is None else self._named.blob(found[0])
         blob: bytes | None = self.one(sql.GET, digest)
         return blob
 
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
-        if self._named is not None and len(digests) == 1:
-            expected = self._named.find(digests[0])
-            if expected is not None:
-                return [*expected]
         known: dict[bytes, int] = {}
         for part in sql.together(digests):
             known.update(self.all(sql.FIND, byteas(part)))
@@ -149,20 +142,25 @@ class PostgresReader(Reader):
     def blob_at(self, seq: int) -> bytes | None:
         if self._ahead is not None and (known := self._ahead.blob(seq)) is not None:
             return known[0]
-        if self._named is not None and (named := self._named.blob(seq)) is not None:
-            return named
         blob: bytes | None = self.one(sql.BLOB, seq) if seq < sql.BEYOND else None
         return blob
 
     def named_many(self, digests: Sequence[bytes]) -> list[Grain | None]:
-        self.expect(digests)
-        return super().named_many(digests)
+        grains: list[Grain | None] = []
+        for start in range(0, len(digests), NAMED_GRAINS):
+            part = digests[start : start + NAMED_GRAINS]
+            blobs: dict[bytes, bytes] = dict(self.all(sql.NAMED, byteas(part)))
+            for digest in part:
+                if (blob := blobs.get(digest)) is None:
+                    return [*grains, None]
+                grains.append(stored_at(digest, blob))
+        return grains
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         numbers = [int.from_bytes(place[12:], "big") for place in places]
         blobs = {} if self._ahead is None else self._ahead.brought(numbers)
         if rest := [seq for seq in numbers if seq not in blobs]:
-            blobs |= self._blobs_of(rest)
+            blobs |= self.blobs(rest)
         there = [p for p, seq in zip(places, numbers, strict=True) if seq in blobs]
         found = _core.blobs_at([blobs[seq] for seq in numbers if seq in blobs], there, 0)
         if found is None:
@@ -172,8 +170,8 @@ class PostgresReader(Reader):
             for place, (blob, address) in zip(there, found, strict=True)
         ]
 
-    def _blobs_of(self, numbers: list[int]) -> dict[int, bytes]:
-        return dict(self.all(sql.BLOBS, pool.numbers(numbers)))
+    def blobs(self, seqs: Sequence[int]) -> dict[int, bytes]:
+        return dict(self.all(sql.BLOBS, pool.numbers(seqs)))
 
     # --- terms ----------------------------------------------------------------------------------
 

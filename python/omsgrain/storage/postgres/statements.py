@@ -53,8 +53,8 @@ GET = (
 # The planner cannot make a join from a look-up with a LIMIT. A join would read the whole store
 # where statistics are missing.
 NAMED = (
-    "SELECT f.digest, f.seq, f.blob FROM pg_catalog.unnest($2::bytea[]) u (d) CROSS JOIN LATERAL "
-    f"(SELECT a.digest, b.seq, b.blob FROM {SCHEMA}.addresses a JOIN {SCHEMA}.blobs b "
+    "SELECT f.digest, f.blob FROM pg_catalog.unnest($2::bytea[]) u (d) CROSS JOIN LATERAL "
+    f"(SELECT a.digest, b.blob FROM {SCHEMA}.addresses a JOIN {SCHEMA}.blobs b "
     "ON b.store_id = a.store_id AND b.seq = a.seq "
     "WHERE a.store_id = $1 AND a.digest = u.d LIMIT 1) f"
 )

@@ -113,7 +113,7 @@ class PostgresWriter(PostgresReader):
     ) -> None:
         super().__init__(database, store_id)
         self._wire = self.wire = wire
-        self._ahead = self._named = None  # answers can change
+        self._ahead = None  # answers can change
         self._due = due
         self.head = self._base = head
         self._copies = copies
