@@ -216,7 +216,7 @@ def restore(
             the backup, or the extra ``objects`` is missing.
     """
     from omsgrain.storage.backup.repository import BackupRepository, is_repository
-    from omsgrain.storage.lmdb.backup import must_be_new, restore_copy, staged
+    from omsgrain.storage.lmdb.backup import appearing, must_be_new, restore_copy
     from omsgrain.store.privacy.erasure_scheduler import replay_erasures
 
     target = directory_of(path)
@@ -228,12 +228,12 @@ def restore(
         raise SchemaError("a copy of a store is of one time", field="/at", expected="no time")
     else:
         source = directory_of(cast("Where", backup))
-    with staged(target) as part:
+    with appearing(target, "restore the store") as made:
         if repository is None:
-            restore_copy(source, part)
+            restore_copy(source, made)
         else:
-            repository.restore(found, part)
-        with open(part, actor=actor, keys=keys) as store:
+            repository.restore(found, made)
+        with open(made, actor=actor, keys=keys) as store:
             if tombstones_from is not None:
                 with closing(location_of(tombstones_from).open(readonly=True)) as other:
                     if replay_erasures(context_of(store), other):

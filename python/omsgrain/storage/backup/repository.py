@@ -228,7 +228,7 @@ class BackupRepository:
         return BackupReport(backup, len(entries), sent, sent_bytes + len(data))
 
     def restore(self, backup: Backup, path: Path) -> None:
-        """Make a store of a backup in a new directory, and check all of it.
+        """Make a store of a backup in an empty directory, and check all of it.
 
         Raises:
             IntegrityError: a part is damaged or missing, or the store has problems.
@@ -244,7 +244,7 @@ class BackupRepository:
                 expected=f"format {FORMAT} or {INDEXED_FORMAT}",
                 found=f"format {backup.format}" + "".join(f", table {n}" for n in sorted(unknown)),
             )
-        path.mkdir(mode=0o700)
+        path.chmod(0o700)
         with closing(LmdbStorage(path, durable=False)) as target:
             for table in TABLES_KEPT:
                 self._restore_table(target, table, backup)

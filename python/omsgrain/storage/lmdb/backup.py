@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 import lmdb
 
-from omsgrain.durable import sync_directory
 from omsgrain.errors import StoreError
 from omsgrain.storage.lmdb.data_file import DATA_FILE, HEAD_FILE, failure, sync_names
 from omsgrain.storage.lmdb.environment import Environment, HeadFile
@@ -42,7 +41,7 @@ def must_be_new(path: Path) -> None:
 
 
 @contextmanager
-def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
+def appearing(path: Path, doing: str = "make the backup") -> Iterator[Path]:
     """A directory that gets its name when the block ends well, and is gone when it does not.
 
     Until then it is in ``.NAME.part`` beside, which no other user may read. What a killed process
@@ -55,11 +54,10 @@ def appearing(path: Path, like: Path | None = None) -> Iterator[Path]:
         with _own(part, path.name):
             made.mkdir()
             yield made
-            made.chmod(_no_wider(made, like or made) | 0o700)
             os.rename(made, path)
             sync_names(path)
     except (lmdb.Error, OSError) as error:
-        raise failure(path, "make the backup", error) from error
+        raise failure(path, doing, error) from error
 
 
 @contextmanager
@@ -99,11 +97,16 @@ def copy(env: Environment, path: Path) -> None:
 
     The copy appears whole or not at all. Only those who may read the store may read it.
     """
-    with appearing(path, env.path) as made:
-        env.copy(made)
-        _finish(made)
-        for file in made.iterdir():
-            file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
+    with appearing(path) as made:
+        _fill(made, env)
+
+
+def _fill(made: Path, env: Environment) -> None:
+    env.copy(made)
+    _finish(made)
+    for file in made.iterdir():
+        file.chmod(_no_wider(file, env.path / DATA_FILE) | 0o600)
+    made.chmod(_no_wider(made, env.path) | 0o700)
 
 
 def _finish(made: Path) -> None:
@@ -121,30 +124,8 @@ def _finish(made: Path) -> None:
             os.fsync(opened.fileno())
 
 
-@contextmanager
-def staged(path: Path) -> Iterator[Path]:
-    """Yield a path for a store that is being restored, beside the path that it gets in the end.
-
-    It is moved to the path when the block ends well, and deleted when it does not, so no reader
-    sees it before the block is done.
-    """
-    must_be_new(path)
-    part = path.with_name(f".{path.name}.restoring")
-    with suppress(FileNotFoundError):  # of one that was killed
-        shutil.rmtree(part)
-    try:
-        yield part
-        must_be_new(path)
-        part.rename(path)
-        sync_directory(path.parent)
-    except OSError as error:
-        raise failure(path, "restore the store", error) from error
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def restore_copy(source: Path, target: Path) -> None:
-    """Check a copy of a store completely, and copy it to a new directory."""
+def restore_copy(source: Path, made: Path) -> None:
+    """Check a copy of a store completely, and copy it to an empty directory."""
     from omsgrain.storage.check import check_in_child
     from omsgrain.storage.lmdb.storage import LmdbStorage
 
@@ -156,7 +137,7 @@ def restore_copy(source: Path, target: Path) -> None:
             found=report.problems[0].message,
         )
     with closing(LmdbStorage(source, readonly=True)) as backup:
-        backup.backup(target)
+        _fill(made, backup.env())
 
 
 # --- rows of another storage ---------------------------------------------------------------------

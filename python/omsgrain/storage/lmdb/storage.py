@@ -179,7 +179,7 @@ class LmdbStorage:
         return compact(self._writable())
 
     def check(self) -> CheckReport:
-        self._open_env()
+        self.env()
         from omsgrain.storage.check import check_in_child
 
         return check_in_child(self.path)
@@ -188,13 +188,13 @@ class LmdbStorage:
         self._written = call
 
     def sync(self) -> None:
-        self._open_env().sync()
+        self.env().sync()
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        copy(self._open_env(), file_path(path))
+        copy(self.env(), file_path(path))
 
     def stats(self) -> StoreStats:
-        env = self._open_env()
+        env = self.env()
         with LmdbSnapshot(env) as reader:
             head = reader.head
             map_bytes = env.file.map_size()
@@ -214,7 +214,7 @@ class LmdbStorage:
 
     def descriptor(self) -> int:
         """Return a descriptor of the data file; use it while a snapshot is open."""
-        return self._open_env().file.fd
+        return self.env().file.fd
 
     def close(self) -> None:
         """Let go of the file; the last handle of the process closes it."""
@@ -225,13 +225,13 @@ class LmdbStorage:
         self._closed = True
         self._let_go()
 
-    def _open_env(self) -> Environment:
+    def env(self) -> Environment:
         if self._closed:
             raise StoreError("the store is closed")
         return self._env
 
     def _writable(self) -> Environment:
-        env = self._open_env()
+        env = self.env()
         if self.readonly:
             raise StoreError(f"the store {str(self.path)!r} is open for reading only")
         return env
