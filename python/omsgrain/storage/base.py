@@ -37,7 +37,7 @@ from omsgrain.counts import counted
 from omsgrain.errors import IntegrityError, StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.records import PAST
-from omsgrain.storage.tables import DUE, SEQUENCE, STATES, Kind, Table
+from omsgrain.storage.tables import DUE, EVENT, EVENTS, SEQUENCE, STATES, Kind, Table
 
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
@@ -173,7 +173,7 @@ class Reader(Protocol):
     @property
     def raw(self) -> Reader:
         """The reader below the decryption, which finds grains by their stored addresses only."""
-        ...
+        return self
 
     def keys_of(self, seq: int) -> UserKeys | None:
         """Return the keys of an encrypted grain; None from a reader without keys."""
@@ -390,11 +390,13 @@ class Writer(Reader, Protocol):
 
         A table in sorted runs must not have the keys yet.
         """
-        ...
+        for key, value in rows:
+            self.set_row(table, key, value)
 
     def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
         """Delete many keys of a table of life STATE or BLIND."""
-        ...
+        for key in keys:
+            self.set_row(table, key, None)
 
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
         """Delete rows of a table of life STATE or BLIND whose keys have a prefix; count them."""
@@ -402,7 +404,9 @@ class Writer(Reader, Protocol):
 
     def event(self, kind: Kind, seq: int, digest: bytes) -> int:
         """Write an event about a grain; return the event's own sequence number."""
-        ...
+        number = self.next_number()
+        self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
+        return number
 
     def next_number(self) -> int:
         """Use up a sequence number, for an event with a row in another table."""
@@ -425,14 +429,14 @@ class Writer(Reader, Protocol):
 
     def commits_since(self) -> tuple[int, int]:
         """Return how many commits ago this process called ``flush`` and ``remove_many`` last."""
-        ...
+        return NEVER, NEVER
 
     def flush(self, least: int = 1) -> None:
         """Write the index rows that wait for it, if those of so many grains or more do.
 
         No other work may share the transaction.
         """
-        ...
+        return None
 
     def remove(self, seq: int) -> None:
         """Remove a grain and all rows about it, except its events and reviews.
@@ -444,7 +448,8 @@ class Writer(Reader, Protocol):
 
     def remove_many(self, seqs: Sequence[int]) -> None:
         """Remove grains, given by rising numbers, as ``remove`` does; faster for many."""
-        ...
+        for seq in seqs:
+            self.remove(seq)
 
 
 @runtime_checkable
@@ -487,11 +492,7 @@ class Storage(Protocol):
         ...
 
     def write(
-        self,
-        work: Callable[[Writer], T],
-        *,
-        expecting: Sequence[bytes] = (),
-        alone: bool = False,
+        self, work: Callable[[Writer], T], *, expecting: Sequence[bytes] = (), alone: bool = False
     ) -> T:
         """Run ``work`` in a write transaction, and return its result durably.
 
@@ -581,8 +582,7 @@ def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
 
 def damaged(entry: ScannedBlob) -> IntegrityError:
     return IntegrityError(
-        f"the bytes stored under sequence number {entry.seq} are damaged",
-        found=entry.digest.hex(),
+        f"the bytes stored under sequence number {entry.seq} are damaged", found=entry.digest.hex()
     )
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
 from heapq import merge
@@ -17,7 +17,6 @@ from typing import NamedTuple, TypeVar
 from omsgrain import _core
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.storage.base import (
-    NEVER,
     PAGE_BYTES,
     PAGE_GRAINS,
     CheckProblem,
@@ -40,14 +39,11 @@ from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
-    EVENT,
-    EVENTS,
     INDEXED_RECORD,
     LONGEST_KEY,
     META,
     SEQUENCE,
     TABLES,
-    Kind,
     Table,
 )
 
@@ -287,10 +283,6 @@ class _MemoryReader(Reader):
     def count(self) -> int:
         return self.head.grains
 
-    @property
-    def raw(self) -> Reader:
-        return self
-
     def last_seq(self) -> int:
         return self.head.last_seq
 
@@ -383,7 +375,7 @@ class _MemoryReader(Reader):
         return self._tables[table].last(self._commit)
 
 
-class _MemoryWriter(_MemoryReader):
+class _MemoryWriter(_MemoryReader, Writer):
     """Writes versions for the next commit, which readers see only after it."""
 
     def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
@@ -410,11 +402,6 @@ class _MemoryWriter(_MemoryReader):
     def drop_rows(self, table: Table, prefix: bytes, most: int) -> int:
         return dropped(self, table, prefix, most)
 
-    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        key = self._next()
-        self._set(EVENTS, key, EVENT.pack(kind, seq, digest))
-        return self.head.last_seq
-
     def next_number(self) -> int:
         self._next()
         return self.head.last_seq
@@ -424,14 +411,6 @@ class _MemoryWriter(_MemoryReader):
             raise StoreError("invalid length of a key", found=f"{len(key)} bytes")
         self._set(table, key, value)
 
-    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        for key, value in rows:
-            self.set_row(table, key, value)
-
-    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
-        for key in keys:
-            self.set_row(table, key, None)
-
     def set_paths(self, record: bytes | None, *, later: bool = True) -> None:
         self.set_row(META, INDEXED_RECORD, record)
 
@@ -440,16 +419,6 @@ class _MemoryWriter(_MemoryReader):
 
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
-
-    def commits_since(self) -> tuple[int, int]:
-        return NEVER, NEVER
-
-    def flush(self, least: int = 1) -> None:
-        """Nothing to do."""
-
-    def remove_many(self, seqs: Sequence[int]) -> None:
-        for seq in seqs:
-            self.remove(seq)
 
     def remove(self, seq: int) -> None:
         key = SEQUENCE.pack(seq)

@@ -232,11 +232,6 @@ class LmdbReader(TermReader):
                     return [*stored_grains(found)]
         return super().named_many(digests)  # which says what is wrong, and of which
 
-    def expect_places(
-        self, grains: int, terms: Sequence[bytes] = (), states: bool = False
-    ) -> None:
-        """Nothing to do."""
-
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         get, table = self._txn.get, self._tables[BLOBS]
         rows = [get(_HIGH + place[12:], None, table) for place in places]

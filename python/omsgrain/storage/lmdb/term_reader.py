@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from heapq import merge
 from itertools import chain, groupby, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -63,9 +63,6 @@ class TermReader(Reader):
         if which == "past" and self._is_plain():
             return found
         return found + sum(part.count(key, low, high) for part, low, high in self._parts())
-
-    def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
-        return [self.term_count(key, which) for key, which in terms]
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         if int.from_bytes(place[12:], "big") > self.head.watermark:

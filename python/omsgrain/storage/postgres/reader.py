@@ -101,10 +101,6 @@ class PostgresReader(Reader):
     def count(self) -> int:
         return self.head.grains
 
-    @property
-    def raw(self) -> Reader:
-        return self
-
     def last_seq(self) -> int:
         return self.head.last_seq
 

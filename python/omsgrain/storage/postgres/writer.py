@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -12,7 +12,7 @@ import psycopg
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import NEVER, Reader, Which
+from omsgrain.storage.base import Reader, Which, Writer
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.postgres.connection import Database, PostgresHead
@@ -22,8 +22,6 @@ from omsgrain.storage.postgres.rows import Added, IndexRows, add, add_terms, ter
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     DUE,
-    EVENT,
-    EVENTS,
     FORMAT,
     INDEXED_FORMAT,
     INDEXED_RECORD,
@@ -31,7 +29,6 @@ from omsgrain.storage.tables import (
     META,
     SEQUENCE,
     VALUES,
-    Kind,
     Table,
 )
 
@@ -94,7 +91,7 @@ _GATHERED = 16 << 20  # maximum bytes to buffer
 _ROW = 64  # assumed bytes of a row in addition to its content
 
 
-class PostgresWriter(PostgresReader):
+class PostgresWriter(PostgresReader, Writer):
     """Writes in one transaction, which has locked the head of the store."""
 
     def __init__(
@@ -374,21 +371,6 @@ class PostgresWriter(PostgresReader):
         self.head = self.head._replace(last_seq=number)
         return number
 
-    def event(self, kind: Kind, seq: int, digest: bytes) -> int:
-        number = self.next_number()
-        self.set_row(EVENTS, SEQUENCE.pack(number), EVENT.pack(kind, seq, digest))
-        return number
-
-    def commits_since(self) -> tuple[int, int]:
-        return NEVER, NEVER
-
-    def flush(self, least: int = 1) -> None:
-        """Nothing to do."""
-
-    def remove_many(self, seqs: Sequence[int]) -> None:
-        for seq in seqs:
-            self.remove(seq)
-
     def remove(self, seq: int) -> None:
         grain = self._stored(seq)
         if grain is None:
@@ -523,11 +505,3 @@ class PostgresWriter(PostgresReader):
             return  # the key does not exist
         self._rows.setdefault(table, {})[key] = value
         self._wait(len(key) + len(value or b""))
-
-    def unset_rows(self, table: Table, keys: Sequence[bytes]) -> None:
-        for key in keys:
-            self.set_row(table, key, None)
-
-    def set_rows(self, table: Table, rows: Iterable[tuple[bytes, bytes]]) -> None:
-        for key, value in rows:
-            self.set_row(table, key, value)
