@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from omsgrain import _core
 from omsgrain.errors import KeyMissingError
 from omsgrain.search.words import PLAIN_KEYS, UNSEARCHED, spaced
-from omsgrain.storage.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE
+from omsgrain.storage.tables import BLIND, KEPT, KEYED, META, PLAIN, SEALED, SEQUENCE, pieces
 
 if TYPE_CHECKING:
     from omsgrain._core import BlindEntry
@@ -114,12 +114,8 @@ def value_rows(seq: int, grain: Grain, keys: UserKeys, paths: _core.IndexedPaths
         _core.blind([grain.blob], [("", False, b"")], whose, some)[0] for some in (paths, None)
     )
     place = mask(keys.place, place_of(every.created_at, bytes.fromhex(grain.address), seq))
-    tokens = [_split(entry.tokens) for entry in (every, others)]
+    tokens = [pieces(entry.tokens, TOKEN) for entry in (every, others)]
     return [keys.number + token + place for token in set(tokens[0]).difference(tokens[1])]
-
-
-def _split(tokens: bytes) -> list[bytes]:
-    return [tokens[at : at + TOKEN] for at in range(0, len(tokens), TOKEN)]
 
 
 def key_of(reader: Reader, seq: int) -> bytes | None:

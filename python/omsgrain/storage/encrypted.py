@@ -48,7 +48,7 @@ from omsgrain.storage.base import (
 )
 from omsgrain.storage.blind_index import NUMBER, PLACE, WORD
 from omsgrain.storage.indexed_paths import core_of, paths_of
-from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table
+from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table, pieces
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
@@ -357,7 +357,7 @@ class DecryptingReader(Reader):
         lists = zip(*map(self._masked, (key, *self._words)), strict=True)
         for keys, own in zip(self._all_users(), lists, strict=True):
             if masked := self._in_all(own):
-                places = _places(mask(keys.place, masked))
+                places = pieces(mask(keys.place, masked), PLACE)
                 self._owners.update(dict.fromkeys(places, keys))
                 found += places
         found.sort()
@@ -373,10 +373,6 @@ class DecryptingReader(Reader):
         if len(whole) < len(lists):
             return b""
         return whole[0] if len(whole) == 1 else _core.common_places(whole)
-
-
-def _places(places: bytes) -> list[bytes]:
-    return [places[at : at + PLACE] for at in range(0, len(places), PLACE)]
 
 
 class EncryptingWriter(DecryptingReader):

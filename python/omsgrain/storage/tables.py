@@ -183,3 +183,8 @@ def counter_of(row: bytes | None) -> tuple[int, int | None]:
     except struct.error:
         raise IntegrityError("the read count of a grain is damaged") from None
     return count, last
+
+
+def pieces(row: bytes, size: int) -> list[bytes]:
+    """Split a row of entries of one size."""
+    return [row[at : at + size] for at in range(0, len(row), size)]

@@ -25,7 +25,7 @@ from omsgrain.storage.base import Reader, Which
 from omsgrain.storage.blind_index import PLACE, seqs_of
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.records import RESTRICTED, RETRACTED
-from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES
+from omsgrain.storage.tables import BLIND, KEYED, META, SEQUENCE, STATES, pieces
 from omsgrain.storage.tombstones import KEY_RECORD
 from omsgrain.store import source_tombstones
 from omsgrain.store.context import Context
@@ -118,8 +118,8 @@ class SourceSnapshot:
         terms = [_core.term("origin", name) for name in ids]
         lists = [keys.number + token for token in _core.tokens(keys.token, terms)]
         for name, places in zip(ids, self._plain.suffixes(BLIND, lists), strict=True):
-            for at in range(0, len(places), PLACE):
-                seq = _seq(places[at : at + PLACE])  # only the time of a place is masked
+            for place in pieces(places, PLACE):
+                seq = _seq(place)  # only the time of a place is masked
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
 

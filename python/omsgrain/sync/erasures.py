@@ -23,7 +23,7 @@ from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingErro
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index, erasure_queue, records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, META, SEQUENCE, TOMBSTONES
+from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, META, SEQUENCE, TOMBSTONES, pieces
 from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
 from omsgrain.store.privacy import removal
@@ -80,19 +80,15 @@ def add_erasing(writer: Writer, marks: Sequence[bytes]) -> None:
 
 
 def erasing(reader: Reader) -> set[bytes]:
-    return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in _marks(row)}
+    return {mark for _, row in reader.rows(META, prefix=_ERASING) for mark in pieces(row, KEY)}
 
 
 def clear_erasing(writer: Writer, done: Container[bytes]) -> None:
     """Remove marks whose search is done; keep those added since."""
     for key, row in list(writer.rows(META, prefix=_ERASING)):
-        left = b"".join(mark for mark in _marks(row) if mark not in done)
+        left = b"".join(mark for mark in pieces(row, KEY) if mark not in done)
         if left != row:
             writer.set_row(META, key, left or None)
-
-
-def _marks(row: bytes) -> Iterator[bytes]:
-    return (row[at : at + KEY] for at in range(0, len(row), KEY))
 
 
 def erase_marked(store: GrainStore) -> tuple[int, tuple[Refusal, ...]]:

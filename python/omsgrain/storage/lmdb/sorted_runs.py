@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 import lmdb
 
 from omsgrain import _core
+from omsgrain.storage.tables import pieces
 
 if TYPE_CHECKING:
     from lmdb import Cursor
@@ -42,8 +43,7 @@ _MOST = 1 << 17
 
 def runs_of(cursor: Cursor[bytes], group: bytes) -> list[bytes]:
     """Return the runs of a group, 8 bytes each."""
-    row = cursor.get(group) or b""
-    return [row[at : at + _RUN] for at in range(0, len(row), _RUN)]
+    return pieces(cursor.get(group) or b"", _RUN)
 
 
 def _entries(run: bytes) -> int:
@@ -103,7 +103,7 @@ def _some(
     some: list[bytes] = []
     there = cursor.set_range(head + max(least, prefix))
     while there and cursor.key().startswith(head) and len(some) <= limit:
-        chunk = _split(cursor.value())
+        chunk = pieces(cursor.value(), ENTRY)
         if [cursor.key()[_HEAD:]] != chunk[-1:]:
             raise lmdb.CorruptedError("the rows of a run are not in order")
         some += [entry for entry in chunk if entry >= least and entry.startswith(prefix)]
@@ -174,7 +174,7 @@ def _remove_from(cursor: Cursor[bytes], head: bytes, entries: list[bytes]) -> li
         if rows is not None:
             cursor.delete()
             cursor.putmulti(rows)
-        missing += _split(lacks)
+        missing += pieces(lacks, ENTRY)
         done = end
     return missing + entries[done:]
 
@@ -192,7 +192,3 @@ def drop(cursor: Cursor[bytes], group: bytes, most: int) -> int:
     if cursor.set_key(group):
         cursor.delete()
     return removed
-
-
-def _split(entries: bytes) -> list[bytes]:
-    return [entries[at : at + ENTRY] for at in range(0, len(entries), ENTRY)]

@@ -42,7 +42,7 @@ from omsgrain.storage.postgres.schema import (
     store_of,
 )
 from omsgrain.storage.postgres.writer import NAME, NAMES, PostgresWriter, TermCounts
-from omsgrain.storage.tables import FORMAT, INDEXED_FORMAT, META
+from omsgrain.storage.tables import FORMAT, INDEXED_FORMAT, META, pieces
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=PostgresReader)
@@ -163,7 +163,7 @@ class Commits:
 
 def _outcome(writer: PostgresWriter, commits: bytes) -> bool | None:
     """Find out whether a commit was made by the names of the last ones; None if unknown."""
-    names = [commits[at : at + NAME] for at in range(0, len(commits), NAME)]
+    names = pieces(commits, NAME)
     if writer.name in names:
         return True
     if len(names) < NAMES or writer.commits[:NAME] in names:
