@@ -21,8 +21,8 @@ from omsgrain.cli.command import (
     command,
     flag,
     log_format_option,
+    need,
     options,
-    packages,
     refuse_given,
     size_option,
     store_argument,
@@ -256,8 +256,9 @@ def _connector(
     """Return the function that connects to the broker."""
     is_nats = broker.scheme in ("nats", "tls")
     if is_nats:
-        with packages("nats", "nats"):
-            from omsgrain.bridge.nats import Nats
+        need("nats", "nats")
+        from omsgrain.bridge.nats import Nats
+
         return lambda: Nats(
             broker,
             log,
@@ -268,8 +269,9 @@ def _connector(
             ack_wait=given["ack_wait"],
             publishes=publishes,
         )
-    with packages("mqtt", "paho"):
-        from omsgrain.bridge.mqtt import Mqtt, shared
+    need("mqtt", "paho")
+    from omsgrain.bridge.mqtt import Mqtt, shared
+
     group = given["group"]
     client = given["client_id"] or _client_id(store, group)
     topics = [shared(topic, group) for topic in given["topic"]]

@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
-from omsgrain.errors import OmsError, SchemaError, UnsupportedError, packages_of
+from omsgrain.errors import OmsError, SchemaError, library
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -283,17 +282,10 @@ def size_option(name: str, default: str, text: str) -> Callable[[F], F]:
     return click.option(name, type=Size(), default=default, metavar="SIZE", help=text)
 
 
-@contextmanager
-def packages(extra: str, *modules: str) -> Iterator[None]:
+def need(extra: str, *modules: str) -> None:
     """Refuse the command if a module is missing that an extra of the package installs."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in modules:
-            raise
-        raise UnsupportedError(
-            "the command needs more packages", expected=packages_of(extra)
-        ) from None
+    for module in modules:
+        library(extra, module, "the command needs more packages")
 
 
 passphrase_option = click.option(

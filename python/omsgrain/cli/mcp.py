@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -29,7 +28,7 @@ from omsgrain.cli.command import (
     flag,
     is_given,
     log_format_option,
-    packages,
+    need,
     size_option,
 )
 from omsgrain.cli.history_limits import LimitArguments, history_options
@@ -144,7 +143,8 @@ def mcp(
     if install is not None:
         _install(CLIENTS[install], name, store, prints, as_json)
         return
-    with _uncollected(), packages("mcp", "mcp", "anyio"):
+    with _uncollected():
+        need("mcp", "mcp.server.lowlevel", "anyio")
         from omsgrain.mcp.server import run
         from omsgrain.mcp.service import McpOptions
         from omsgrain.server.log import Log
@@ -185,9 +185,7 @@ def _install(
     as_json: bool,
 ) -> None:
     """Add the command of this call to the configuration of a program, or print it."""
-    with packages("mcp", "mcp"):
-        if find_spec("mcp") is None:
-            raise ModuleNotFoundError(name="mcp")
+    need("mcp", "mcp")
     if not _NAME.fullmatch(name):
         raise click.UsageError("--name: expected 1 to 64 letters, digits, - and _")
     if store is not None and not is_given("create"):

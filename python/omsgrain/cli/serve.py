@@ -16,7 +16,7 @@ from omsgrain.cli.command import (
     create_option,
     flag,
     log_format_option,
-    packages,
+    need,
     size_option,
     store_argument,
 )
@@ -181,12 +181,13 @@ def serve(
     from omsgrain.crypto.trust import Trust
     from omsgrain.storage.location import location_of
 
-    with packages("server", "starlette", "uvicorn"):
-        from omsgrain.server.log import Log
-        from omsgrain.server.metrics import RequestCounts
-        from omsgrain.server.process import Listening, run
-        from omsgrain.server.routes import ROUTES
-        from omsgrain.server.service import ServerOptions, Stores, check_producer
+    need("server", "starlette", "uvicorn")
+    from omsgrain.server.log import Log
+    from omsgrain.server.metrics import RequestCounts
+    from omsgrain.server.process import Listening, run
+    from omsgrain.server.routes import ROUTES
+    from omsgrain.server.service import ServerOptions, Stores, check_producer
+
     check_producer(producer)
     listening = Listening(host, port, tls_cert, tls_key, behind_proxy, grace)
     listening.check()

@@ -47,7 +47,7 @@ from omsgrain.conformance.probe import (
     must,
 )
 from omsgrain.conformance.rule import Entry, Tried, edited, spelled, table
-from omsgrain.errors import SchemaError, UnsupportedError, packages_of
+from omsgrain.errors import SchemaError, library
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, ENVELOPE
 
@@ -136,10 +136,7 @@ def ask(
         raise SchemaError("the URL is not an HTTP URL", expected="http://... or https://...")
     if erase and tokens.admin is None:
         raise SchemaError("erasing needs an admin token")
-    try:
-        import httpx
-    except ImportError:
-        raise UnsupportedError("httpx is not installed", expected=packages_of("web")) from None
+    httpx = library("web", "httpx", "httpx is not installed")
     verify = ssl.create_default_context()
     if ca is not None:
         verify.load_verify_locations(ca)
