@@ -40,6 +40,12 @@ class Problem:
         values = {name: getattr(self, name) for name in names}
         return {name: value for name, value in values.items() if value is not None}
 
+    @property
+    def _of_error(self) -> dict[str, Any]:
+        """The arguments of an error, besides its message."""
+        values = {name: getattr(self, name) for name in ("line", "expected", "found", "rule")}
+        return {"field": self.pointer or None, **values}
+
 
 class DocumentError(FormatError):
     """A document breaks its format's rules. The error itself is that of the first problem.
@@ -50,15 +56,7 @@ class DocumentError(FormatError):
     """
 
     def __init__(self, problems: list[Problem], total: int | None = None) -> None:
-        first = problems[0]
-        super().__init__(
-            first.message,
-            field=first.pointer or None,
-            line=first.line,
-            expected=first.expected,
-            found=first.found,
-            rule=first.rule,
-        )
+        super().__init__(problems[0].message, **problems[0]._of_error)
         self.problems = tuple(problems)
         self.total = len(problems) if total is None else total
 
@@ -97,21 +95,10 @@ class DocumentFindings:
     @property
     def errors(self) -> list[OmsError]:
         """The defects as errors."""
-        return [_error(one) for one in self.problems]
+        return [FormatError(one.message, **one._of_error) for one in self.problems]
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON-ready values, without its defects."""
         warnings = [one.to_dict() for one in self.warnings]
         return {"name": self.name, "format": self.format, "records": self.records, "problems":
                 self.total, "warnings": warnings}  # fmt: skip
-
-
-def _error(found: Problem) -> FormatError:
-    return FormatError(
-        found.message,
-        field=found.pointer or None,
-        line=found.line,
-        expected=found.expected,
-        found=found.found,
-        rule=found.rule,
-    )

@@ -490,6 +490,9 @@ class Hub:
     # converts an export's id, and says whether that is reversible
     export_id: Callable[[str], tuple[str, bool]]
 
+    def shape_of(self, item: object) -> ClassShape | None:
+        return next((one for one in self.classes.values() if one.cls is type(item)), None)
+
 
 BELIEFS: Final = {
     "mg:prefers": "preference",

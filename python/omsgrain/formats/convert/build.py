@@ -18,7 +18,7 @@ from omsgrain.formats import model
 from omsgrain.formats.aimem.records import NO_TEXT
 from omsgrain.formats.base import Format
 from omsgrain.formats.convert import aimem, base, mif2, mif_ld
-from omsgrain.formats.convert.gather import NATIVE, Heap, LocatedItem, parts_of
+from omsgrain.formats.convert.gather import Heap, LocatedItem, parts_of
 from omsgrain.formats.document import Added, Loss, Vector
 from omsgrain.formats.mif import Mif
 from omsgrain.formats.source import Source
@@ -50,11 +50,12 @@ def build(
     if not options.embeddings:
         items = list(_without(held, items, losses))
     adapted = [hub.adapt(one.item) for one in items]
-    document, kept = _document(heap, around, to, options)
+    document, kept = _document(heap, around, owner, to, options)
     found = [base.SourcedItem(item, at) for at, item in enumerate(adapted) if item is not None]
     written = hub.write(base.Content(document, found), options)
     losses += _losses(held, items, written, to)
-    losses += _around(around, of, kept, written, to)
+    if of is not None:
+        losses += _around(around, of, kept, written, to)
     arrays = {
         pointer: [(record, held[at].address if at >= 0 else "") for record, at in array]
         for pointer, array in written.arrays.items()
@@ -102,17 +103,18 @@ def _without(
 ) -> Iterator[Renamed]:
     for one, (item, kept) in zip(held, items, strict=True):
         if isinstance(item, model.MemoryItem | model.Todo) and item.embedding is not None:
-            said = _member(one, "embedding")
-            losses.append(Loss(_name(one), said, base.NOT_ASKED))
+            own = None if one.shape is None else one.shape.attribute("embedding")
+            said = "embedding" if own is None else own.member
+            losses.append(Loss(one.name, said, base.NOT_ASKED))
             item = replace(item, embedding=None)
         yield Renamed(item, kept)
 
 
 def _document(
-    heap: Heap, around: model.Document, to: Format, options: base.BuildOptions
+    heap: Heap, around: model.Document, owner: str | None, to: Format, options: base.BuildOptions
 ) -> tuple[model.Document, bool]:
     """Return the data around the records, and whether the export keeps its id."""
-    user = options.user or around.user or heap.only_user()
+    user = options.user or around.user or owner
     id, kept = to.hub.export_id(around.id)
     if not id and to.export_member is not None:
         mark = sha256("".join(sorted(heap.grains)).encode()).hexdigest()
@@ -141,24 +143,20 @@ def _losses(
     again = _again(written, to)
     for one, (item, kept) in zip(held, items, strict=True):
         back = again(item)
-        own = None if one.format == NATIVE else FORMATS[one.format].hub
-        names = _NATIVE if own is None else own.loss_names
-        kinds = {} if own is None else own.classes
-        shape = next((each for each in kinds.values() if each.cls is type(item)), None)
+        names = _NATIVE if one.format is None else one.format.hub.loss_names
         seen = set()
-        if one.format == NATIVE and isinstance(item, model.MemoryItem) and not item.content:
+        if one.format is None and isinstance(item, model.MemoryItem) and not item.content:
             seen.add("content")
-            yield Loss(_name(one), "content", NO_TEXT)
+            yield Loss(one.name, "content", NO_TEXT)
         if back is not None and not kept:
             seen.add("id")
-            yield Loss(_name(one), "id", f"{to.title} uses another form of ids")
-        for name, why in base.lost(item, back, shape, names, to.title):
+            yield Loss(one.name, "id", f"{to.title} uses another form of ids")
+        for name, why in base.lost(item, back, one.shape, names, to.title):
             if name not in seen:
                 seen.add(name)
-                yield Loss(_name(one), name, why)
-        there = next((s for s in to.hub.classes.values() if s.cls is type(back)), None)
-        for name in base.added(item, back, there, to.hub.loss_names):
-            yield Added(_name(one), name, f"{to.title} requires it, and the source has none")
+                yield Loss(one.name, name, why)
+        for name in base.added(item, back, to.hub.shape_of(back), to.hub.loss_names):
+            yield Added(one.name, name, f"{to.title} requires it, and the source has none")
 
 
 def _again(
@@ -202,29 +200,13 @@ def _key(item: model.Item) -> tuple[type, str]:
 
 
 def _around(
-    around: model.Document, of: str, kept: bool, written: base.ConvertedDocument, to: Format
+    around: model.Document, of: Format, kept: bool, written: base.ConvertedDocument, to: Format
 ) -> Iterator[Loss]:
-    if of == NATIVE:
-        return
     if not kept:
-        yield Loss("", FORMATS[of].export_member or "id", f"{to.title} uses another form of ids")
+        yield Loss("", of.export_member or "id", f"{to.title} uses another form of ids")
     back = to.hub.read([], written.envelope).document
-    for name, why in base.lost(around, back, None, FORMATS[of].hub.loss_names, to.title):
+    for name, why in base.lost(around, back, None, of.hub.loss_names, to.title):
         yield Loss("", name, why)
-
-
-def _name(one: LocatedItem) -> str:
-    return one.address if one.format == NATIVE else one.item.id
-
-
-def _member(one: LocatedItem, name: str) -> str:
-    if one.format == NATIVE:
-        return name
-    shapes = (
-        each for each in FORMATS[one.format].hub.classes.values() if each.cls is type(one.item)
-    )
-    own = next((each.attribute(name) for each in shapes), None)
-    return name if own is None else own.member
 
 
 # -- ids ------------------------------------------------------------------------------------------
@@ -294,23 +276,22 @@ def _renamed(one: LocatedItem, id: str, names: base.DocumentIds) -> Renamed:
     if names.format.external == "id" and external == id:
         more["external"] = None  # the id itself now
     elif names.format.external == "member" and isinstance(item, model.MemoryItem | model.Todo):
-        if one.format != NATIVE and external is None and not _returns(one, id, names, None):
+        if one.format is not None and external is None and not _returns(one, id, names, None):
             external = more["external"] = item.id
-    kept = one.format == NATIVE or _returns(one, id, names, more.get("external", external))
+    kept = one.format is None or _returns(one, id, names, more.get("external", external))
     return Renamed(replace(item, **more), kept)
 
 
 def _returns(one: LocatedItem, id: str, names: base.DocumentIds, external: str | None) -> bool:
     """Whether the original id can be restored from a new id."""
-    kind, item = kind_of(one.item), one.item
-    assert kind is not None
+    kind, item, format = kind_of(one.item), one.item, one.format
+    assert kind is not None and format is not None
     if kind == "relation":
         # Formats without relation ids make the id of a relation's ends.
-        return not FORMATS[one.format].relation_ids
+        return not format.relation_ids
     name = item.name if isinstance(item, model.Entity) else None
     placed = external if names.format.external == "member" else None
-    hub = FORMATS[one.format].hub
-    return hub.id_of(base.OtherId(kind, id, placed, name)) == item.id
+    return format.hub.id_of(base.OtherId(kind, id, placed, name)) == item.id
 
 
 MEMBER: Final = aimem.CARRIED

@@ -14,7 +14,7 @@ from omsgrain.formats import source as raw
 from omsgrain.formats.aimem.records import PLAIN, text_of
 from omsgrain.formats.base import Format
 from omsgrain.formats.convert.aimem import vector_of
-from omsgrain.formats.convert.base import BELIEFS, NOT_ASKED, Content, of_address
+from omsgrain.formats.convert.base import BELIEFS, NOT_ASKED, ClassShape, Content, of_address
 from omsgrain.formats.document import Loss, Manifest, Vector, manifest, open_manifest
 from omsgrain.formats.mif import Mif
 from omsgrain.formats.records import BuiltGrain, Record, is_duplicate
@@ -83,15 +83,20 @@ def _locked(grain: Grain) -> bool:
     return isinstance(policy, Mapping) and dict(policy) == {"mode": "soft_locked"}
 
 
-NATIVE: Final = "omsgrain"
-"""The format of grains that never were records."""
-
-
 @dataclass(frozen=True, slots=True)
 class LocatedItem:
     item: model.Item  # the item
-    format: str  # its original format
+    format: Format | None  # its original format; None if its grain never was a record
     address: str  # its grain's address; empty for a part of another record
+
+    @property
+    def name(self) -> str:
+        """By what losses of it are reported."""
+        return self.address if self.format is None else self.item.id
+
+    @property
+    def shape(self) -> ClassShape | None:
+        return None if self.format is None else self.format.hub.shape_of(self.item)
 
 
 class Born(NamedTuple):
@@ -124,12 +129,12 @@ class Heap:
         return found[0].envelope if found else {}
 
     def content(
-        self, format: str, vectors: Mapping[str, Vector]
+        self, format: Format, vectors: Mapping[str, Vector]
     ) -> tuple[Content, list[LocatedItem]]:
-        records = self.records.get(format, [])
+        records = self.records.get(format.name, [])
         bare = [(one.kind, one.record) for one in records]
-        around = self.envelope(format) or self.said.get(format, {})
-        said: Content = FORMATS[format].hub.read(bare, around)
+        around = self.envelope(format.name) or self.said.get(format.name, {})
+        said = format.hub.read(bare, around)
         held = []
         for item, at in said.found:
             address = records[at].address if at >= 0 else ""
@@ -147,21 +152,22 @@ class Heap:
 
     def held(
         self, vectors: Mapping[str, Vector], *, to: Format, owner: str | None
-    ) -> tuple[model.Document, str, list[LocatedItem]]:
+    ) -> tuple[model.Document, Format | None, list[LocatedItem]]:
         """Convert all records that do not have the format ``to``.
 
         Native grains are left to the format if it has its own way to write them. Returns the data
         around the records, its format, and the items.
         """
-        document, of, found = model.Document(), NATIVE, []
-        for format in FORMATS:
-            if format != to.name and (self.records.get(format) or self.envelope(format)):
+        document, found = model.Document(), list[LocatedItem]()
+        of: Format | None = None
+        for name, format in FORMATS.items():
+            if format is not to and (self.records.get(name) or self.envelope(name)):
                 said, held = self.content(format, vectors)
-                if of == NATIVE or self.envelope(format):
+                if of is None or self.envelope(name):
                     document, of = said.document, format
                 found += held
         for address in () if to.takes_natives else self.natives:
-            found.append(LocatedItem(item(self.grains[address], to, owner), NATIVE, address))
+            found.append(LocatedItem(item(self.grains[address], to, owner), None, address))
         return document, of, found
 
 
