@@ -14,7 +14,6 @@ from omsgrain.crypto.signers import Pieces
 from omsgrain.crypto.trust import Checked, Trust, look, read
 from omsgrain.errors import OmsError
 from omsgrain.formats.aimem import document, signature
-from omsgrain.formats.aimem.check import RULES
 from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.aimem.records import FORMAT
 from omsgrain.interchange.aimem_import import import_bundle
@@ -95,10 +94,9 @@ def _check_signature(call: RequestContext, text: Callable[[], bytes | Pieces]) -
     if not given and not options.require_signature:
         return "missing"
     if not given:
-        raise HttpRefusal("signature_missing", status=RULES["signature_missing"].status)
+        raise HttpRefusal("signature_missing")
     if len(given) > 1:
-        status = RULES["signature_invalid"].status
-        raise HttpRefusal("signature_invalid", "two headers with a signature", status=status)
+        raise HttpRefusal("signature_invalid", "two headers with a signature")
     try:
         made = signature.from_header(given[0])
         read(made)  # refuse a malformed one before the text is made

@@ -29,7 +29,7 @@ MEDIA: Final = "application/problem+json"
 _PAGES = "https://github.com/omsgrain/omsgrain/blob/main/docs/"
 _REST = "invalid_grain"
 """The rule in the docs for rules of presets, and for others without a page."""
-_CONFLICT, _NOT_FOUND, _UNPROCESSABLE, _UNAVAILABLE = 409, 404, 422, 503
+_UNPROCESSABLE = 422
 
 
 class ServerRule(NamedTuple):
@@ -79,14 +79,14 @@ class HttpRefusal(Exception):
         detail: str | None = None,
         *,
         pointer: str | None = None,
-        status: int | None = None,
         code: str | None = None,
         more: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(rule)
-        self.rule = rule  # of ``RULES``, or of bundles
-        self.status = RULES[rule].status if status is None else status
+        self.rule = rule  # of ``RULES``, of bundles, or of a preset
+        known = RULES.get(rule) or AIMEM.get(rule)
+        self.status = _UNPROCESSABLE if known is None else known.status
         self.detail = detail  # one sentence, without content
         self.pointer = pointer  # the place in the body
         self.code = code or rule  # of the error behind it
@@ -97,12 +97,9 @@ class HttpRefusal(Exception):
 def refusal_of(error: OmsError, retry_after: int = 1) -> HttpRefusal:
     """Return the refusal for an error of the library."""
     if isinstance(error, DocumentError):
-        rule = error.rule or "not_json"
-        found = AIMEM.get(rule)
-        status = _UNPROCESSABLE if found is None else found.status
         problems = [problem.to_dict() for problem in error.problems]
         more = {"problems": problems, "total": error.total}
-        return _refusal(error, rule, status, more)
+        return _refusal(error, error.rule or "not_json", more)
     if isinstance(error, NotFoundError):
         return HttpRefusal("not_found", code=error.code)
     if isinstance(error, StoreError | IntegrityError | KeyMissingError):
@@ -110,20 +107,15 @@ def refusal_of(error: OmsError, retry_after: int = 1) -> HttpRefusal:
         return HttpRefusal("store_unavailable", code=error.code, headers=headers)
     if isinstance(error, ErasedError):
         return HttpRefusal("erased", code=error.code)
-    if isinstance(error, PolicyError):
-        return _refusal(error, "refused_by_policy", _CONFLICT)
-    return _refusal(error, error.rule or "invalid_grain", _UNPROCESSABLE)
+    is_policy = isinstance(error, PolicyError)
+    return _refusal(error, "refused_by_policy" if is_policy else error.rule or "invalid_grain")
 
 
-def _refusal(
-    error: OmsError, rule: str, status: int, more: Mapping[str, Any] | None = None
-) -> HttpRefusal:
+def _refusal(error: OmsError, rule: str, more: Mapping[str, Any] | None = None) -> HttpRefusal:
     detail = error.message
     if error.expected is not None:
         detail += f"; expected {error.expected}"
-    return HttpRefusal(
-        rule, detail, pointer=error.field, status=status, code=error.code, more=more
-    )
+    return HttpRefusal(rule, detail, pointer=error.field, code=error.code, more=more)
 
 
 def _about(rule: str) -> tuple[str, str]:

@@ -169,11 +169,8 @@ def _by_lines(data: bytes, known: dict[str, Any]) -> Iterator[Any]:
             yield parse(line, **known)
         except DocumentError as error:
             found = refusal_of(error)
-            detail, code = found.detail, found.code
-            pointer = f"/{i}{found.pointer or ''}"
-            raise HttpRefusal(
-                found.rule, detail, pointer=pointer, status=found.status, code=code
-            ) from None
+            found.pointer, found.more = f"/{i}{found.pointer or ''}", {}
+            raise found from None
 
 
 def _made(fields: Any, tenant: str, i: int) -> og.Grain:
@@ -219,14 +216,9 @@ def _refused(bad: Sequence[tuple[int, OmsError]]) -> HttpRefusal:
         one = error.to_dict()
         pointer = f"/{i}{error.field or ''}"
         problems.append({"code": one["code"], "rule": error.rule, "pointer": pointer})
-    return HttpRefusal(
-        first.rule,
-        first.detail,
-        pointer=problems[0]["pointer"],
-        status=first.status,
-        code=first.code,
-        more={"problems": problems, "total": len(bad)},
-    )
+    first.pointer = problems[0]["pointer"]
+    first.more = {"problems": problems, "total": len(bad)}
+    return first
 
 
 _CURRENT = {"true": True, "false": False, "all": None}
@@ -376,10 +368,10 @@ async def verify(call: RequestContext) -> Response:
 def _asked(data: bytes) -> str:
     value = parse(data, most=_QUESTION, depth=8)
     if not isinstance(value, dict) or value.keys() != {"address"}:
-        raise HttpRefusal("invalid_type", 'expected {"address": ...}', status=422)
+        raise HttpRefusal("invalid_type", 'expected {"address": ...}')
     address = value["address"]
     if not isinstance(address, str):
-        raise HttpRefusal("invalid_type", "expected a string", pointer="/address", status=422)
+        raise HttpRefusal("invalid_type", "expected a string", pointer="/address")
     _core.parse_address(address)
     return address
 

@@ -235,9 +235,8 @@ def _value(known: Parameter, text: str | None) -> Any:
     if text is None:
         raise _wrong(known, f"a text in UTF-8, of at most {_LONGEST} letters and without NUL")
     if known.choices and text not in known.choices:
-        status = None if known.rule == "invalid_parameter" else 422
         expected = ", ".join(known.choices)
-        raise HttpRefusal(known.rule, f"{known.name}: expected {expected}", status=status)
+        raise HttpRefusal(known.rule, f"{known.name}: expected {expected}")
     if known.kind == "boolean":
         if text not in _BOOLEANS:
             raise _wrong(known, "true or false")
