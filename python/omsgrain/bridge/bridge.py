@@ -56,24 +56,29 @@ _FIRST, _LONGEST = 0.1, 30.0  # seconds between two tries
 BATCH = 1_000  # changes that are published before the position advances
 
 
+def _count(help: str, zero: Any = 0) -> Any:
+    """Make a field of counts, with its text at /metrics."""
+    return field(default=zero, metadata={"help": help})
+
+
 @dataclass(slots=True)
 class BridgeCounts:
     """Counts of a bridge since its start."""
 
-    messages: int = 0  # messages received from the broker
-    again: int = 0  # of these, delivered before
-    bytes: int = 0
-    stored: int = 0  # new grains
-    duplicates: int = 0  # grains that the store had
-    warnings: int = 0
-    refused: int = 0  # messages refused, whole or in part
-    acknowledged: int = 0
-    commits: int = 0  # batches
-    retries: int = 0
-    published: int = 0
-    commit_seconds: float = 0.0  # time in the store
-    gather_seconds: float = 0.0  # time waiting for messages
-    settle_seconds: float = 0.0  # time for dead letters and acknowledgements
+    messages: int = _count("Messages from the broker.")
+    again: int = _count("Messages that were delivered before.")
+    bytes: int = _count("Bytes of messages.")
+    stored: int = _count("New grains.")
+    duplicates: int = _count("Grains that the store had.")
+    warnings: int = _count("Warnings about grains.")
+    refused: int = _count("Messages that were refused, whole or in part.")
+    acknowledged: int = _count("Messages that were acknowledged.")
+    commits: int = _count("Batches that were stored.")
+    retries: int = _count("Tries after an error.")
+    published: int = _count("Changes that were published.")
+    commit_seconds: float = _count("Seconds in the store.", 0.0)
+    gather_seconds: float = _count("Seconds of waiting for messages.", 0.0)
+    settle_seconds: float = _count("Seconds for dead letters and acknowledgements.", 0.0)
 
     def to_dict(self) -> dict[str, Any]:
         values = asdict(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -20,26 +21,11 @@ if TYPE_CHECKING:
 HOST: Final = "127.0.0.1"
 _PATH: Final = "/metrics"
 _IDLE: Final = 10  # seconds until a silent client is disconnected
-_COUNTS: Final = {
-    "messages": "Messages from the broker.",
-    "again": "Messages that were delivered before.",
-    "bytes": "Bytes of messages.",
-    "stored": "New grains.",
-    "duplicates": "Grains that the store had.",
-    "warnings": "Warnings about grains.",
-    "refused": "Messages that were refused, whole or in part.",
-    "acknowledged": "Messages that were acknowledged.",
-    "commits": "Batches that were stored.",
-    "retries": "Tries after an error.",
-    "published": "Changes that were published.",
-    "commit_seconds": "Seconds in the store.",
-    "gather_seconds": "Seconds of waiting for messages.",
-    "settle_seconds": "Seconds for dead letters and acknowledgements.",
-}
 
 
 def metrics_text(store: GrainStore, counts: BridgeCounts) -> str:
-    own = counters("omsgrain_bridge", counts.to_dict(), _COUNTS)
+    helps = {one.name: one.metadata["help"] for one in fields(counts)}
+    own = counters("omsgrain_bridge", counts.to_dict(), helps)
     return text_of([*store_figures(store), *own])
 
 
