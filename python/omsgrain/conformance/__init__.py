@@ -6,8 +6,7 @@ rule          rules, loaded, chosen and tested; changes of documents, results of
 report        results in Markdown and JSON
 bench         directories, stores, signers and a server for checks
 steps         rules written as operations on a store
-grains, signatures, containers, stores    OMS rules that need code
-documents, aimem                          MIF and AIMEM rules that need code
+oms, aimem, documents    rules of OMS, AIMEM and MIF that need code
 vectors       runs test vectors
 http          tests an AIMEM server over HTTP, by cases of one request or several
 probe         sends requests and reads responses

@@ -186,10 +186,10 @@ def spelled(document: Any) -> bytes:
 _VALUE = 80  # characters of a value in a verdict
 KINDS: Final = {
     "vectors": "vectors.agree",
-    "encode": "grains.encoded",
-    "key": "grains.keyed",
-    "warnings": "grains.warned",
-    "policy": "stores.policy",
+    "encode": "oms.encoded",
+    "key": "oms.keyed",
+    "warnings": "oms.warned",
+    "policy": "oms.policy",
     "document": "documents.changed",
     "node": "documents.nodes",
     "text": "documents.texts",
