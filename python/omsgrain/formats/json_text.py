@@ -179,7 +179,9 @@ def parse(
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> Any:
-    return _read(data, most, depth, values, None, alive)[0]
+    return parse_canonical(data, most=most, depth=depth, without=None, values=values, alive=alive)[
+        0
+    ]
 
 
 def parse_canonical(
@@ -187,32 +189,21 @@ def parse_canonical(
     *,
     most: int,
     depth: int,
-    without: str,
+    without: str | None,
     values: int = VALUES,
     alive: Callable[[], None] | None = None,
 ) -> tuple[Any, bytes]:
-    """Read one JSON document, and write its canonical text without one of its keys."""
-    document, text = _read(data, most, depth, values, without, alive)
-    return document, text or b""
-
-
-def _read(
-    data: bytes,
-    most: int,
-    depth: int,
-    values: int,
-    without: str | None,
-    alive: Callable[[], None] | None,
-) -> tuple[Any, bytes | None]:
+    """Read one JSON document, and write its canonical text without one of its keys, if asked."""
     bounded(data, most)
     data = data.removeprefix(MARK)
     bounded(data, most, values)
     if data.startswith(MARK):
         raise _breach("not_json", "UTF-8 without a byte order mark", "a byte order mark")
     try:
-        return _core.parse_json(data, depth, without is not None, without, alive)
+        document, text = _core.parse_json(data, depth, without is not None, without, alive)
     except OmsError as error:
         raise DocumentError([refused(error)]) from None
+    return document, text or b""
 
 
 def looked_into(data: bytes) -> Any:

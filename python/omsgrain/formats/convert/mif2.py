@@ -96,35 +96,34 @@ _POINTERS: Final[dict[str, str]] = {kind: pointer for pointer, kind in ARRAYS.it
 
 
 def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]) -> base.Content:
-    seen: dict[str, set[str]] = {kind: set() for kind in CLASSES}
-    for kind, record in records:
-        if kind in seen:
-            seen[kind].add(record["id"])
+    ids: dict[model.Kind, set[str]] = {"todo": set(), "memory": set()}
+    for own, of in ids.items():
+        of.update(record["id"] for kind, record in records if kind == own)
     entity = [record for kind, record in records if kind == "entity"]
-    nodes = {record["id"]: node for record in entity if (node := _node(record, seen))}
+    kinds = {id: kind for kind, of in ids.items() for id in of}
+    kinds |= {record["id"]: "entity" for record in entity}
+    kinds |= {record["id"]: node for record in entity if (node := _node(record, ids))}
     entities = base.near(
         (record["id"], record["name"], next(iter(record.get("types") or ()), None))
-        for record in entity if _node(record, seen) is None
+        for record in entity if _node(record, ids) is None
     )  # fmt: skip
     extensions = about(envelope)
     found = []
     for at, (kind, record) in enumerate(records):
         if kind not in CLASSES:
             found.append(base.SourcedItem(_only(kind, record), at))
-        elif kind == "entity" and _node(record, seen) is not None:
+        elif kind == "entity" and _node(record, ids) is not None:
             continue  # it only represents a memory or todo in the graph
         else:
-            found.append(
-                base.SourcedItem(_item(kind, record, seen, nodes, entities, extensions), at)
-            )
+            item = _item(kind, record, kinds, entities, extensions)
+            found.append(base.SourcedItem(item, at))
     return base.Content(_document(envelope), _with_subtasks(found))
 
 
 def _item(
     kind: str,
     record: base.Record,
-    seen: Mapping[str, set[str]],
-    nodes: Mapping[str, model.Kind],
+    kinds: Mapping[str, model.Kind],
     entities: Mapping[tuple[str, str | None], str],
     extensions: Mapping[str, Mapping[str, Any]],
 ) -> model.Item:
@@ -136,9 +135,8 @@ def _item(
         mentions = tuple(replace(m, of=entities.get((m.name, m.type))) for m in item.entities)
         return replace(_agent(item), **known, priority=priority, entities=mentions)
     if isinstance(item, model.Relation):
-        ends = (_end(id, seen, nodes) for id in (item.source, item.target))
-        kinds: dict[str, Any] = dict(zip(("source_kind", "target_kind"), ends, strict=True))
-        return replace(item, **kinds)
+        source, target = (kinds.get(id, "entity") for id in (item.source, item.target))
+        return replace(item, source_kind=source, target_kind=target)
     assert isinstance(item, model.Item)
     return item
 
@@ -153,21 +151,12 @@ def _agent(item: model.MemoryItem) -> model.MemoryItem:
     return replace(item, origin=replace(origin, agent=spelled, rest=rest))
 
 
-def _node(record: base.Record, seen: Mapping[str, set[str]]) -> model.Kind | None:
+def _node(record: base.Record, ids: Mapping[model.Kind, set[str]]) -> model.Kind | None:
     """Return the kind of record that an entity represents, if it has no data of its own."""
-    types = record.get("types")
-    if record.keys() == {"id", "name", "types"}:
-        if types == ["memory"] and record["id"] in seen["memory"]:
-            return "memory"
-        if types == ["todo"] and record["id"] in seen["todo"]:
-            return "todo"
-    return None
-
-
-def _end(id: str, seen: Mapping[str, set[str]], nodes: Mapping[str, model.Kind]) -> model.Kind:
-    if id in nodes or id in seen["entity"]:
-        return nodes.get(id, "entity")
-    return "memory" if id in seen["memory"] else "todo" if id in seen["todo"] else "entity"
+    if record.keys() != {"id", "name", "types"}:
+        return None
+    same = (kind for kind, of in ids.items() if record["types"] == [kind] and record["id"] in of)
+    return next(same, None)
 
 
 def _only(kind: str, record: base.Record) -> model.Only:
