@@ -170,8 +170,8 @@ def _requests() -> list[bytes]:
 def _mcp(room: Path) -> Iterator[Run]:
     """A tool and its arguments as JSON."""
     from omsgrain.mcp.arguments import read
+    from omsgrain.mcp.server import Threads
     from omsgrain.mcp.service import McpOptions, McpService
-    from omsgrain.mcp.threads import Threads
     from omsgrain.mcp.tools import TOOLS
 
     (room / "files").mkdir()

@@ -27,7 +27,6 @@ from omsgrain.cli.command import (
     size_option,
     store_argument,
 )
-from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import (
     actor_option,
     first_line,
@@ -36,6 +35,7 @@ from omsgrain.cli.open import (
     policy_option,
     trust_options,
 )
+from omsgrain.cli.retain import LimitArguments, history_options
 from omsgrain.storage.location import Where
 
 if TYPE_CHECKING:

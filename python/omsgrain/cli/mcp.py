@@ -31,8 +31,8 @@ from omsgrain.cli.command import (
     need,
     size_option,
 )
-from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import actor_option, make_store, open_store, plain_option, trust_options
+from omsgrain.cli.retain import LimitArguments, history_options
 from omsgrain.mcp.clients import CLIENTS, ClientProgram, server_command
 from omsgrain.storage.location import StoreUrl, Where, location_of
 

@@ -20,7 +20,6 @@ from omsgrain.cli.command import (
     size_option,
     store_argument,
 )
-from omsgrain.cli.history_limits import LimitArguments, history_options
 from omsgrain.cli.open import (
     actor_option,
     authority_options,
@@ -31,6 +30,7 @@ from omsgrain.cli.open import (
     resolver_in_use,
     trust_options,
 )
+from omsgrain.cli.retain import LimitArguments, history_options
 from omsgrain.storage.location import Where
 
 EXAMPLES = r"""

@@ -11,18 +11,23 @@ import os
 import signal
 import sys
 import warnings
+from collections.abc import Callable
 from io import FileIO
+from typing import TypeVar
 
 import anyio
+from anyio.from_thread import check_cancelled
+from anyio.to_thread import run_sync
 
 import omsgrain as og
 from omsgrain.mcp import sdk
 from omsgrain.mcp.methods import application
 from omsgrain.mcp.service import McpOptions, McpService
-from omsgrain.mcp.threads import Threads
 from omsgrain.mcp.tools import listed
 from omsgrain.mcp.transport import DescriptorLines, messages
 from omsgrain.server.log import Log
+
+T = TypeVar("T")
 
 
 def run(store: og.GrainStore, options: McpOptions, log: Log) -> None:
@@ -54,3 +59,18 @@ async def _serve(service: McpService, lines: DescriptorLines, out: FileIO, log: 
         log.write("serving", tools=len(listed(service)))
         await sdk.run(server, incoming, outgoing)
     log.write("stopped")
+
+
+class Threads:
+    """Runs a few calls at once, and of those that take much memory one. For one event loop."""
+
+    def __init__(self, at_work: int) -> None:
+        self._work = anyio.CapacityLimiter(at_work)
+        self._large = anyio.CapacityLimiter(1)  # a document takes ten times its size
+
+    async def run(self, function: Callable[[], T], *, large: bool) -> T:
+        """Run something in a thread. Cancellation waits for its end, or for `alive`."""
+        return await run_sync(function, limiter=self._large if large else self._work)
+
+    def alive(self) -> None:
+        check_cancelled()
