@@ -71,7 +71,7 @@ _MANIFEST = re.compile(rf"{_BACKUPS}/([0-9]{{15}})-([0-9a-f]{{64}})\.json")
 _PART = re.compile(rf"{_PARTS}/[0-9a-f]{{2}}/([0-9a-f]{{64}})")
 _PARTIAL = re.compile(r"(?:.*/)?\.[^/]*\.partial")
 _DAY = 24 * 3_600_000  # ms after which a mark or a half-written file is of a killed process
-_ID = re.compile("[0-9a-f]{16,64}")
+_ID = re.compile("[0-9a-f]{16,64}")  # the id of a backup, or its first 16 or more digits
 _TABLES = {table.name.decode(): table for table in TABLES_KEPT}
 
 
@@ -159,7 +159,7 @@ class BackupRepository:
             IntegrityError: its manifest is damaged.
         """
         there = found = self._manifests()
-        if isinstance(at, str) and _is_id(at):
+        if isinstance(at, str) and _ID.fullmatch(at):
             found = [named for named in found if named[1].startswith(at)]
         elif at is not None:
             latest = times.millis(at, field="/at", now=times.now())
@@ -411,11 +411,6 @@ def is_repository(place: object) -> bool:
         path = file_path(place)
         return os.path.isdir(path / _BACKUPS) and not os.path.exists(path / DATA_FILE)
     return not isinstance(place, StoreUrl)
-
-
-def _is_id(text: str) -> bool:
-    """Tell whether a text is the id of a backup, or its first 16 or more digits."""
-    return _ID.fullmatch(text) is not None
 
 
 def _part_name(digest: str) -> str:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,11 +152,7 @@ def add_rows(target: LmdbStorage, table: Table, rows: Sequence[tuple[bytes, byte
     """Add rows of a table that another storage has, except the records about its own files."""
     if table is META:
         rows = [row for row in rows if row[0] not in _OWN]
-    target.write(partial(_set_rows, table=table, rows=rows))
-
-
-def _set_rows(writer: LmdbWriter, *, table: Table, rows: Sequence[tuple[bytes, bytes]]) -> None:
-    writer.set_rows(table, rows)
+    target.write(lambda writer: writer.set_rows(table, rows))
 
 
 def add_grains(target: LmdbStorage, grains: Sequence[Appendable]) -> None:
@@ -167,17 +164,7 @@ def add_grains(target: LmdbStorage, grains: Sequence[Appendable]) -> None:
 
 
 def _append(writer: LmdbWriter, *, grains: Sequence[Appendable]) -> None:
-    for run in _runs(grains):
-        writer.append(run[0][0], [(digest, blob) for _, digest, blob in run])
-
-
-def _runs(grains: Iterable[Appendable]) -> Iterator[list[Appendable]]:
-    """Split grains where numbers are missing."""
-    run: list[Appendable] = []
-    for grain in grains:
-        if run and grain[0] != run[-1][0] + 1:
-            yield run
-            run = []
-        run.append(grain)
-    if run:
-        yield run
+    # A run ends where a number is missing.
+    for _, run in groupby(enumerate(grains), lambda one: one[1][0] - one[0]):
+        some = [grain for _, grain in run]
+        writer.append(some[0][0], [(digest, blob) for _, digest, blob in some])
