@@ -29,14 +29,13 @@ from omsgrain.grain import Grain
 from omsgrain.search.vectors import Model, models
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Reader
-from omsgrain.storage.blind_index import NUMBER
+from omsgrain.storage.blind_index import key_numbers
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.erasure_queue import retention_over
 from omsgrain.storage.records import PAST, RESTRICTED
 from omsgrain.storage.tables import (
     COUNTERS,
     HOLDS,
-    KEYED,
     META,
     SEQUENCE,
     STATES,
@@ -231,12 +230,6 @@ def _is_memory(snapshot: SourceSnapshot, seq: int) -> bool:
 
 def _refuse_unknown(reader: DecryptingReader) -> None:
     """Refuse a store with grains that were encrypted with keys of another key file."""
-    after: bytes | None = None
-    while (
-        isinstance(reader, DecryptingReader)
-        and (row := next(reader.rows(KEYED, after), None)) is not None
-    ):
-        number = row[0][:NUMBER]
+    for number in key_numbers(reader) if isinstance(reader, DecryptingReader) else ():
         with suppress(ErasedError):
             reader.ring.by_number(number)
-        after = number + b"\xff" * SEQUENCE.size

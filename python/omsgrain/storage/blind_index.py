@@ -123,6 +123,15 @@ def key_of(reader: Reader, seq: int) -> bytes | None:
     return reader.row(SEALED, SEQUENCE.pack(seq))
 
 
+def key_numbers(reader: Reader) -> Iterator[bytes]:
+    """Iterate over the numbers of the keys that encrypt grains."""
+    after: bytes | None = None
+    while (row := next(reader.rows(KEYED, after), None)) is not None:
+        number = row[0][:NUMBER]
+        yield number
+        after = number + b"\xff" * SEQUENCE.size
+
+
 def seqs_of(reader: Reader, number: bytes, *, kept: bool = False, after: int = 0) -> Iterator[int]:
     """Return the grains that a key encrypts, after a sequence number, oldest first."""
     start = number + SEQUENCE.pack(after) if after else None

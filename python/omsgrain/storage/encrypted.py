@@ -46,7 +46,7 @@ from omsgrain.storage.base import (
     Writer,
     damaged_at,
 )
-from omsgrain.storage.blind_index import NUMBER, PLACE, WORD
+from omsgrain.storage.blind_index import PLACE, WORD
 from omsgrain.storage.indexed_paths import core_of, paths_of
 from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table, pieces
 
@@ -89,13 +89,10 @@ class DecryptingReader(Reader):
 
     def has_sealed(self) -> bool:
         """Return whether any grain is encrypted with a key of the ring."""
-        after: bytes | None = None
-        while (row := next(self.inner.rows(KEYED, after), None)) is not None:
-            number = row[0][:NUMBER]
+        for number in blind_index.key_numbers(self.inner):
             with suppress(KeyMissingError, ErasedError):
                 self.ring.by_number(number)
                 return True
-            after = number + b"\xff" * SEQUENCE.size
         return False
 
     @property

@@ -30,7 +30,6 @@ from omsgrain.errors import (
     IntegrityError,
     InvalidationDeniedError,
     OmsError,
-    StoreError,
     UnsupportedError,
 )
 from omsgrain.grain import Grain, text_marks
@@ -51,6 +50,7 @@ from omsgrain.store import export_filter, state_merge
 from omsgrain.store.context import context_of
 from omsgrain.store.mg_files import in_envelopes
 from omsgrain.store.prepared import PreparedGrains, superseding
+from omsgrain.store.privacy import removal
 from omsgrain.store.state_merge import Claim
 from omsgrain.store.write import prepare, prepare_one, put_admitted, write_grains
 from omsgrain.sync import erasures, reconcile, states
@@ -357,7 +357,7 @@ class _BatchMaker:
         if self._settings.preset is None and not blob[1] & (ENCRYPTED_BIT | COMPRESSED_BIT):
             if _PROFILE not in blob and _SHARING not in blob:
                 return None  # no rule applies
-        grain = self._open(seq)
+        grain = removal.readable(self._reader, seq)
         if grain is None or grain.sealed:
             return None  # sent as ciphertext; its rules bind the key's owner
         try:
@@ -365,14 +365,6 @@ class _BatchMaker:
         except UnsupportedError as error:
             return error.rule or error.code
         return None
-
-    def _open(self, seq: int) -> Grain | None:
-        try:
-            return self._reader.grain(seq)
-        except StoreError:
-            raise
-        except OmsError:
-            return None
 
 
 def put(store: GrainStore, batch: Batch, terms: PeerTerms) -> BatchResult:

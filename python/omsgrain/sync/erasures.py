@@ -19,14 +19,14 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain import _core
-from omsgrain.errors import ErasedError, InvalidationDeniedError, KeyMissingError
+from omsgrain.errors import InvalidationDeniedError
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index, erasure_queue, records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.tables import DUE, HOLDS, KEYED, MARK, META, SEQUENCE, TOMBSTONES, pieces
+from omsgrain.storage.tables import DUE, HOLDS, MARK, META, SEQUENCE, TOMBSTONES, pieces
 from omsgrain.store import lifecycle
 from omsgrain.store.context import context_of
-from omsgrain.store.privacy import removal
+from omsgrain.store.privacy import key_destruction, removal
 from omsgrain.store.privacy.erasure import RELEASE, SCRUB, ErasureRequest
 from omsgrain.sync import states
 from omsgrain.sync.peer import KEY, Refusal, Tombstone
@@ -248,23 +248,10 @@ def _refusal(reader: Reader, store: GrainStore, seq: int, now: int) -> tuple[str
 
 def sweep_destroyed(store: GrainStore) -> int:
     """Remove the grains whose keys were destroyed; return how many."""
-    ring, after, swept = context_of(store).settings.keys, None, 0
-    while ring is not None:
-        with context_of(store).storage.read() as reader:
-            row = next(reader.rows(KEYED, after), None)
-        if row is None:
-            break
-        number = row[0][: -SEQUENCE.size]
-        after = number + b"\xff" * SEQUENCE.size
-        try:
-            ring.by_number(number)
-        except ErasedError:
-            while gone := context_of(store).storage.write(
-                partial(_sweep, store=store, number=number)
-            ):
-                swept += gone
-        except KeyMissingError:
-            pass  # of another key file
+    context, swept = context_of(store), 0
+    for number in key_destruction.destroyed_here(context):
+        while gone := context.storage.write(partial(_sweep, store=store, number=number)):
+            swept += gone
     return swept
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
+from itertools import islice
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,7 +22,7 @@ from omsgrain.counts import counted
 from omsgrain.errors import IntegrityError, KeyMissingError, OmsError, SchemaError
 from omsgrain.grain import Grain
 from omsgrain.registry import field as field_of
-from omsgrain.storage import erasure_queue, mentions, tombstones
+from omsgrain.storage import blind_index, erasure_queue, mentions, tombstones
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.erasure_queue import WITHIN, QueuedErasure
 from omsgrain.storage.tables import DUE, KEYED
@@ -181,12 +182,13 @@ def sweep(context: Context, number: bytes, work: Callable[..., int]) -> int:
         drop = methodcaller("drop_rows", table, number, _ROWS)
         while context.storage.write(drop) >= _ROWS:
             pass
-    count, after = 0, None
+    count = after = 0
     while True:
         with context.storage.read() as reader:
-            seqs, after = key_destruction.sealed_page(reader, number, after, _PAGE)
-        if after is None:
+            seqs = list(islice(blind_index.seqs_of(reader, number, after=after), _PAGE))
+        if not seqs:
             return count
+        after = seqs[-1]
         count += context.storage.write(partial(work, seqs=seqs))
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.counts import counted
-from omsgrain.errors import ErasedError, KeyMissingError, OmsError, StoreError
+from omsgrain.errors import KeyMissingError, OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import created_seconds
 from omsgrain.policy.decide import is_privileged
 from omsgrain.query import times
 from omsgrain.storage import erasure_queue, tombstones
 from omsgrain.storage.base import Reader, Storage, Writer
-from omsgrain.storage.tables import DUE, GUARDS, HOLDS, KEYED, SEQUENCE, TOMBSTONES
+from omsgrain.storage.tables import DUE, GUARDS, HOLDS, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, destroyed
 from omsgrain.store.policy_context import is_bound
@@ -323,20 +323,8 @@ def _remove_again(context: Context, writer: Writer, seqs: Sequence[int]) -> int:
 
 def _sweep_destroyed(context: Context) -> None:
     """Remove the rows about grains whose key was destroyed."""
-    ring, after = context.settings.keys, None
-    while ring is not None:
-        with context.storage.read() as reader:
-            row = next(reader.rows(KEYED, after), None)
-        if row is None:
-            return
-        number = row[0][: -SEQUENCE.size]
-        after = number + b"\xff" * SEQUENCE.size
-        try:
-            ring.by_number(number)
-        except ErasedError:
-            sweep(context, number, partial(_drop_beside, context))
-        except KeyMissingError:
-            pass  # from another key file
+    for number in key_destruction.destroyed_here(context):
+        sweep(context, number, partial(_drop_beside, context))
 
 
 def _drop_beside(context: Context, writer: Writer, seqs: Sequence[int]) -> int:

@@ -18,8 +18,8 @@ from omsgrain import _core
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
+from omsgrain.storage import blind_index
 from omsgrain.storage.base import Reader, Storage
-from omsgrain.storage.blind_index import NUMBER
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.tables import KEYED, SEALED, SEQUENCE
 from omsgrain.store.context import destroyed
@@ -206,9 +206,8 @@ def unopened(reader: Reader) -> bool:
     sealed = _core.term("sealed", None)
     if not isinstance(reader, DecryptingReader):
         return next(reader.places(sealed, None, False), None) is not None
-    known, after = 0, None
-    while (row := next(reader.rows(KEYED, after=after), None)) is not None:
-        number = row[0][:NUMBER]
+    known = 0
+    for number in blind_index.key_numbers(reader):
         try:
             reader.ring.by_number(number)
         except ErasedError:
@@ -216,7 +215,6 @@ def unopened(reader: Reader) -> bool:
         except KeyMissingError:
             return True
         known += sum(1 for _ in reader.rows(KEYED, prefix=number))
-        after = number + b"\xff" * SEQUENCE.size
     # Grains encrypted here have a row under their key. The cheap count can be too high.
     return known < reader.term_count(sealed) and known < sum(
         1 for _ in reader.places(sealed, None, False)

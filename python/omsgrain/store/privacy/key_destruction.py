@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, RangeError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.header import ENCRYPTED_BIT
+from omsgrain.storage import blind_index
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import forget_vectors
 from omsgrain.storage.tables import BLIND, KEPT, KEYED, PLAIN, SEQUENCE, SIGNATURES
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 TABLES = (BLIND, PLAIN, KEPT)
 """Tables of rows that are useless without their key."""
 
-_NUMBER = 8
-
 
 def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
     """Return the numbers of a person's keys that are not destroyed."""
@@ -41,6 +39,21 @@ def numbers_of(ring: KeyRing, people: Identities) -> tuple[bytes, ...]:
         if keys is not None:
             found.append(keys.number)
     return tuple(found)
+
+
+def destroyed_here(context: Context) -> list[bytes]:
+    """Return the numbers of the destroyed keys of which this store has grains."""
+    found: list[bytes] = []
+    if (ring := context.settings.keys) is not None:
+        with context.storage.read() as reader:
+            for number in blind_index.key_numbers(reader):
+                try:
+                    ring.by_number(number)
+                except ErasedError:
+                    found.append(number)
+                except KeyMissingError:
+                    pass  # from another key file
+    return found
 
 
 def left_behind(
@@ -98,15 +111,6 @@ def destroy(
         details: dict[str, int | str] = {"keys_destroyed": len(gone)}
         context.note(writer, "erase", [], reason_code=request.reason_code, details=details)
     return spent, kept
-
-
-def sealed_page(
-    reader: Reader, number: bytes, after: bytes | None, most: int
-) -> tuple[list[int], bytes | None]:
-    """Return the next grains of a key, and the cursor to resume from; None at the end."""
-    rows = list(islice(reader.rows(KEYED, after, number), most))
-    seqs = [SEQUENCE.unpack(row[_NUMBER:])[0] for row, _ in rows]
-    return seqs, rows[-1][0] if rows else None
 
 
 def opened(
