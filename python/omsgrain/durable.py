@@ -38,6 +38,15 @@ def file_path(path: str | os.PathLike[str]) -> Path:
     return path
 
 
+def identity(path: Path) -> tuple[int, int] | None:
+    """Return what tells a file or directory from any other here; None if there is none."""
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return (stat.st_dev, stat.st_ino)
+
+
 def store_error(
     path: Path, doing: str, error: BaseException, kind: type[StoreError] = StoreError
 ) -> StoreError:

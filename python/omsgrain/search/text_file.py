@@ -30,6 +30,7 @@ from pathlib import Path
 from sqlite3 import Connection
 from typing import TypeVar
 
+from omsgrain.durable import identity
 from omsgrain.errors import StoreError, UnsupportedError
 from omsgrain.search import feed
 from omsgrain.search.feed import Read, transaction
@@ -199,7 +200,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
         # SQLite would create it with permissions for the owner only. Never open an existing file:
         # closing it would drop the locks of this process on it.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
-    before = _identity(path)
+    before = identity(path)
     connection = _connect(str(path))
     try:
         found = _version(connection)
@@ -212,7 +213,7 @@ def _opened(path: Path) -> sqlite3.Connection | None:
             connection.execute("PRAGMA journal_size_limit = 0")
             _make(connection)
             connection.execute("SELECT * FROM state").fetchone()
-            if _identity(path) == before:
+            if identity(path) == before:
                 return connection
         else:
             remove(path)
@@ -249,14 +250,6 @@ def _version(connection: sqlite3.Connection) -> tuple[int, int]:
     (program,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     return program, version
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def _changed(path: Path) -> tuple[int, int, int] | None:

@@ -28,6 +28,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 import msgpack
@@ -389,15 +390,9 @@ def removed_count(reader: Reader) -> int:
 def ranges(seqs: Sequence[int]) -> Ranges:
     """Return the ranges of rising numbers."""
     found: Ranges = []
-    first = last = -1
-    for seq in seqs:
-        if seq != last + 1:
-            if last >= 0:
-                found.append((first, last))
-            first = seq
-        last = seq
-    if last >= 0:
-        found.append((first, last))
+    for _, run in groupby(enumerate(seqs), lambda one: one[1] - one[0]):
+        numbers = [seq for _, seq in run]
+        found.append((numbers[0], numbers[-1]))
     return found
 
 

@@ -147,7 +147,7 @@ def put_successor(
     after = replace(
         before, superseded_by=successors[0], system_valid_to=min(ends), successors=successors
     )
-    _set(writer, seq, before, after)
+    set_state(writer, seq, before, after)
     writer.set_row(SUPERSEDES, SEQUENCE.pack(new_seq) + key, b"")
     policy_context.join(writer, seq, new_seq)
     if before.restricted:  # or a new version would lift the restriction
@@ -172,7 +172,7 @@ def set_status(
     _refuse_destroyed(writer, seq)
     act = policy.Act(operation, old, justification=reason, now=settings.clock())
     rules = PolicyContext(writer).check(act, settings)
-    _set(writer, seq, before, replace(before, verification_status=status))
+    set_state(writer, seq, before, replace(before, verification_status=status))
     writer.event(VERIFIED, seq, bytes.fromhex(old))
     _review(writer, act, rules)
     return operation
@@ -184,7 +184,7 @@ def restrict(writer: Writer, seq: int, restricted: bool) -> bytes | None:
     before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
     if blob is None or before.restricted == restricted:
         return None
-    _set(writer, seq, before, replace(before, restricted=restricted))
+    set_state(writer, seq, before, replace(before, restricted=restricted))
     records.flip(writer, seq, records.RESTRICTION, restricted)
     digest = sha256(blob).digest()
     writer.event(RESTRICTED, seq, digest)
@@ -296,7 +296,7 @@ def _about_sealed(reader: Reader, act: policy.Act) -> bool:
     return any(blob is not None and blob[1] & ENCRYPTED_BIT for blob in blobs)
 
 
-def _set(writer: Writer, seq: int, before: GrainStatus, after: GrainStatus) -> None:
+def set_state(writer: Writer, seq: int, before: GrainStatus, after: GrainStatus) -> None:
     writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
     past = bool(after.bits & PAST)
     if past != bool(before.bits & PAST):

@@ -30,7 +30,7 @@ from omsgrain.errors import (
 )
 from omsgrain.storage import records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import PAST, GrainStatus, pack, unpack
+from omsgrain.storage.records import GrainStatus, unpack
 from omsgrain.storage.signatures import SEALED
 from omsgrain.storage.tables import (
     HOLDS,
@@ -429,7 +429,7 @@ class StateMerge:
         before = unpack(writer.row(STATES, SEQUENCE.pack(seq)))
         if claim.superseded_by is None:
             after = replace(before, verification_status=claim.verification_status)
-            self._set(seq, before, after)
+            lifecycle.set_state(self._writer, seq, before, after)
             writer.event(VERIFIED, seq, state.address)
             self._note(_OPERATIONS[claim.verification_status], [state.address])
         else:
@@ -482,13 +482,7 @@ class StateMerge:
             successors=successors,
             system_valid_to=min(ends, default=None),
         )
-        self._set(seq, before, after)
-
-    def _set(self, seq: int, before: GrainStatus, after: GrainStatus) -> None:
-        self._writer.set_row(STATES, SEQUENCE.pack(seq), pack(after))
-        past = bool(after.bits & PAST)
-        if past != bool(before.bits & PAST):
-            self._writer.set_past(seq, past)
+        lifecycle.set_state(self._writer, seq, before, after)
 
     def _restrict(self, state: GrainState) -> tuple[bool, OmsError | None]:
         """Merge a restriction, or its end; return whether it changed, and a refusal."""

@@ -23,7 +23,7 @@ from omsgrain.crypto.keyring.file import (
 )
 from omsgrain.crypto.master_key import MasterKey, load_master, unwrap
 from omsgrain.crypto.seal import KEY_SIZE, UserKeys, user_key
-from omsgrain.durable import sync_directory
+from omsgrain.durable import identity, sync_directory
 from omsgrain.errors import ErasedError, KeyMissingError, StoreError
 
 try:
@@ -117,20 +117,12 @@ def _old(path: Path) -> Path:
 def steady(path: Path, read: Callable[[], T]) -> T:
     """Read a key file; read again if another one replaced it meanwhile."""
     while True:
-        before = _identity(path)
+        before = identity(path)
         try:
             return read()
         except KeyMissingError:
-            if _identity(path) == before:
+            if identity(path) == before:
                 raise
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino
 
 
 def has_leftovers(path: Path) -> bool:

@@ -64,15 +64,6 @@ def failure(path: Path, doing: str, error: BaseException) -> StoreError:
     return store_error(path, doing, error, kind)
 
 
-def identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells the directory from any other on this machine; None if there is none."""
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return None
-    return (stat.st_dev, stat.st_ino)
-
-
 def prepare(path: Path, *, readonly: bool) -> None:
     """See that LMDB finds a store at the path, or an empty directory to make one in.
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import lmdb
 
 from omsgrain import _core
+from omsgrain.durable import identity
 from omsgrain.errors import AccessDeniedError, StoreError
 from omsgrain.storage.lmdb.commit_queue import (
     CommitBatch,
@@ -37,7 +38,6 @@ from omsgrain.storage.lmdb.data_file import (
     DataFile,
     MapResizeLock,
     failure,
-    identity,
     is_noted,
 )
 from omsgrain.storage.lmdb.memtable import LEAST, IdleThread, Memtable

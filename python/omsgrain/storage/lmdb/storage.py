@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from omsgrain import _core
-from omsgrain.durable import file_path
+from omsgrain.durable import file_path, identity
 from omsgrain.errors import OmsError, StoreError
 from omsgrain.storage.base import CheckReport, CompactReport, RebuildReport, Sidecar, StoreStats
 from omsgrain.storage.lmdb import data_file
 from omsgrain.storage.lmdb.backup import copy
 from omsgrain.storage.lmdb.commit_queue import PATIENCE
-from omsgrain.storage.lmdb.data_file import identity, prepare
+from omsgrain.storage.lmdb.data_file import prepare
 from omsgrain.storage.lmdb.environment import Environment, compare
 from omsgrain.storage.lmdb.maintenance import compact, rebuild
 from omsgrain.storage.lmdb.memtable import RUN, run_in

@@ -117,7 +117,7 @@ class PostgresReader(Reader):
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         known: dict[bytes, int] = {}
         for part in sql.together(digests):
-            known.update(self.all(sql.FIND, byteas(part)))
+            known.update(self.run(sql.FIND, byteas(part)))
         return [known.get(digest) for digest in digests]
 
     def page(

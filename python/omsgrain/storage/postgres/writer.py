@@ -309,17 +309,10 @@ class PostgresWriter(PostgresReader, Writer):
         ours, before = self._numbers, self._known
         known = {d: ours.get(d, before.get(d)) for d in digests if d in ours or d in before}
         if asked := [digest for digest in digests if digest not in known]:
-            found = dict(zip(asked, self._found(asked), strict=True))
+            found = dict(zip(asked, super().find(asked), strict=True))
             before.update(found)
             known.update(found)
         return [known[digest] for digest in digests]
-
-    def _found(self, digests: Sequence[bytes]) -> list[int | None]:
-        """Look up addresses in the table, without sending buffered changes."""
-        known: dict[bytes, int] = {}
-        for part in sql.together(digests):
-            known.update(self.run(sql.FIND, byteas(part)))
-        return [known.get(digest) for digest in digests]
 
     def blob_at(self, seq: int) -> bytes | None:
         if (waiting := self._grains.get(seq)) is not None:
