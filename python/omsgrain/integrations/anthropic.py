@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from posixpath import dirname, normpath
@@ -299,11 +300,7 @@ def _resolved(path: str) -> str:
 
 def _places(text: str, part: str) -> list[int]:
     """Return where a part begins, overlapping ones too."""
-    found, place = [], text.find(part)
-    while place != -1:
-        found.append(place)
-        place = text.find(part, place + 1)
-    return found
+    return [found.start() for found in re.finditer(f"(?={re.escape(part)})", text)]
 
 
 def _numbered(lines: list[str], first: int) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timezone
 from math import dist
 from typing import TYPE_CHECKING, Any, Final
 
@@ -237,8 +237,4 @@ def _children(records: Iterable[Any], path: str) -> list[str]:
 
 def _comparable(time: datetime) -> datetime:
     """Return a time without its zone; CrewAI's times are in UTC, and have none."""
-    return (
-        time
-        if time.tzinfo is None
-        else (time - (time.utcoffset() or time - time)).replace(tzinfo=None)
-    )
+    return time if time.tzinfo is None else time.astimezone(timezone.utc).replace(tzinfo=None)

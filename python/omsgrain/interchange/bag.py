@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from collections.abc import Mapping as Dict
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -182,7 +183,7 @@ class ObservedChannel:
     report: TopicReport  # of its topic
     selection: BagSelection  # which messages are taken
     sha256: str  # of the file
-    decoders: Decoders  # of the file
+    decoder_of: Callable[[str, str, str, bytes], Decoder | str]  # as the function below
     _decode: Decoder | None = None
     _interval: int | None = None
     _last: int | None = None
@@ -195,7 +196,8 @@ class ObservedChannel:
         elif not self.selection.takes(self.channel.topic):
             self.report.reason = "not among the topics"
         else:
-            found = self.decoders.of(self.channel)
+            one = self.channel
+            found = self.decoder_of(one.encoding, one.schema, one.schema_encoding, one.schema_data)
             if isinstance(found, str):
                 self.report.reason = found
             else:
@@ -274,22 +276,12 @@ def observer_type(channel: BagChannel) -> str:
     return f"{'ros2' if channel.encoding == 'cdr' else 'bag'}:{good[0] if good else 'message'}"
 
 
-@dataclass(slots=True)
-class Decoders:
-    """The decoders of a file's messages. Each definition is read once for all its channels."""
-
-    _known: dict[tuple[str, str, str, bytes], Decoder | str] = field(default_factory=dict)
-
-    def of(self, channel: BagChannel) -> Decoder | str:
-        """Return the function that decodes the messages of a channel, or why there is none."""
-        key = channel.encoding, channel.schema, channel.schema_encoding, channel.schema_data
-        if key not in self._known:
-            try:
-                self._known[key] = _decoder(*key)
-            except OmsError as error:
-                more = f": {error.expected}" if error.expected else ""
-                self._known[key] = f"{error.message}{more}"
-        return self._known[key]
+def decoder_of(encoding: str, schema: str, schema_encoding: str, data: bytes) -> Decoder | str:
+    """Return the function that decodes messages, or why there is none."""
+    try:
+        return _decoder(encoding, schema, schema_encoding, data)
+    except OmsError as error:
+        return error.message + (f": {error.expected}" if error.expected else "")
 
 
 def _decoder(encoding: str, schema: str, schema_encoding: str, data: bytes) -> Decoder:

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal
@@ -27,8 +28,8 @@ from omsgrain.interchange.bag import (
     BagDifference,
     BagReport,
     BagSelection,
-    Decoders,
     ObservedChannel,
+    decoder_of,
     topic_report,
 )
 from omsgrain.interchange.ingest import IngestOptions, IngestStep, store_batch
@@ -183,7 +184,7 @@ def _batches(
     digest, at = _sha256(stream), 0
     entries = McapReader(stream) if is_mcap(file) else rosbag2.messages(file)
     channels: dict[int, ObservedChannel] = {}
-    decoders = Decoders()
+    decoders = cache(decoder_of)  # channels share definitions
     try:
         for entry in entries:
             counts.add(entry)

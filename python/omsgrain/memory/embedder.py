@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from omsgrain.errors import RangeError, SchemaError
@@ -36,8 +35,7 @@ class Embedder:
         dimension = getattr(embed, "dimension", None)
         self._embed = embed
         self._bytes = None if dimension is None else _FLOAT * int(dimension)
-        self._questions: OrderedDict[str, bytes] = OrderedDict()
-        self._lock = threading.Lock()
+        self._question = lru_cache(_QUESTIONS)(lambda text: self.vectors([text])[0])
 
     def vectors(self, texts: Sequence[str]) -> list[bytes]:
         """Return the vectors of texts, as float32 in little-endian order."""
@@ -66,14 +64,7 @@ class Embedder:
 
     def question(self, store: GrainStore, text: str) -> dict[str, Any]:
         """Return the arguments of a search by meaning; none if the store has no such vectors."""
-        with self._lock:
-            vector = self._questions.get(text)
-        if vector is None:
-            (vector,) = self.vectors([text])
-            with self._lock:
-                self._questions[text] = vector
-                while len(self._questions) > _QUESTIONS:
-                    self._questions.popitem(last=False)
+        vector = self._question(text)
         known = {(model.name, model.dimension) for model in store.vectors.models()}
         if (self.model, len(vector) // _FLOAT) not in known:
             return {}
