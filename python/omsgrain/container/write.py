@@ -7,6 +7,7 @@ import os
 import sys
 from array import array
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -14,9 +15,7 @@ from hashlib import sha256
 from itertools import accumulate
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from queue import Queue
-from threading import Thread
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from omsgrain import _core
 from omsgrain.container.layout import (
@@ -50,6 +49,9 @@ from omsgrain.counts import counted
 from omsgrain.durable import successor, sync_directory
 from omsgrain.errors import NotFoundError, SchemaError, StoreError, TooLargeError
 
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
 _ALONE = 4 << 20  # bytes from which a thread is worthwhile
 _AHEAD = 8  # the most pieces that wait
 PIECE = 1 << 18
@@ -62,48 +64,33 @@ class Hashing:
     def __init__(self) -> None:
         self._digest = sha256()
         self._size = 0
-        self._pieces: Queue[bytes | None] = Queue(_AHEAD)
-        self._thread: Thread | None = None
-        self._given_up = False
-        self._failed: BaseException | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._waiting: deque[Future[None]] = deque()
 
     def add(self, piece: bytes) -> None:
         self._size += len(piece)
-        if self._thread is None:
-            if self._size < _ALONE:
-                self._digest.update(piece)
-                return
-            self._thread = Thread(target=self._work, name="omsgrain-hashing", daemon=True)
-            self._thread.start()
-        self._pieces.put(piece)
+        if self._size < _ALONE:
+            self._digest.update(piece)
+            return
+        if self._pool is None:
+            from concurrent.futures import ThreadPoolExecutor  # slow to import
 
-    def _work(self) -> None:
-        # Take pieces in any case: the writer waits for room.
-        while (piece := self._pieces.get()) is not None:
-            try:
-                if not self._given_up:
-                    self._digest.update(piece)
-            except BaseException as error:
-                self._failed, self._given_up = error, True
+            self._pool = ThreadPoolExecutor(1, "omsgrain-hashing")
+        self._waiting.append(self._pool.submit(self._digest.update, piece))
+        if len(self._waiting) > _AHEAD:
+            self._waiting.popleft().result()
 
     def digest(self) -> bytes:
-        self._end()
-        if self._failed is not None:
-            raise self._failed
+        while self._waiting:
+            self._waiting.popleft().result()
         return self._digest.digest()
-
-    def _end(self) -> None:
-        if self._thread is not None:
-            self._pieces.put(None)
-            self._thread.join()
-            self._thread = None
 
     def __enter__(self) -> Hashing:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._given_up = True
-        self._end()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
 
 _BLOCK = 65536  # index entries written at once
