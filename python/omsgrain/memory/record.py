@@ -95,7 +95,6 @@ def values_of(
 
 HASH: Final = "sha256:"
 """The prefix of the origin that finds a grain by its text."""
-_PAGE: Final = 1_000  # grains
 _ADDRESS: Final = re.compile(r"[0-9a-f]{64}")
 
 
@@ -216,19 +215,9 @@ class UserGrains:
 
     def _copies(self, ids: Set[str]) -> Iterator[Grain]:
         """Yield the stored copies of records that contain the text of these ids; few do."""
-        cursor: str | None = None
-        while True:
-            page = self._store.query(
-                user_id=self._user_id,
-                namespace=DUPLICATE,
-                current=None,
-                bookkeeping=True,
-                limit=_PAGE,
-                cursor=cursor,
-            )
-            for hit in page.results:
-                if is_duplicate(hit.grain) and hit.grain["context"].get("of") in ids:
-                    yield hit.grain
-            cursor = page.next_cursor
-            if cursor is None:
-                return
+        copies = self._store.iter_query(
+            user_id=self._user_id, namespace=DUPLICATE, current=None, bookkeeping=True
+        )
+        for grain in copies:
+            if is_duplicate(grain) and grain["context"].get("of") in ids:
+                yield grain
