@@ -110,14 +110,7 @@ def _read(key: bytes, row: bytes) -> QueuedErasure:
         if kind == CONSENT:  # one that lacks its consent would pass for one that was withdrawn
             sound = sound and seq is not None and type(what.get("consent")) is int
         sound = sound and not (kind in ENDS and seq is None)
-    except (
-        struct.error,
-        KeyError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        msgpack.UnpackException,
-    ):
+    except (struct.error, KeyError, TypeError, ValueError, AttributeError):
         sound = False
     if not sound:
         raise IntegrityError("an erasure that is due cannot be read: its row is damaged")

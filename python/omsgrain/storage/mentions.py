@@ -13,7 +13,7 @@ record ``named`` has the last event. So each event is read once, whatever wrote 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace as changed
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -33,7 +33,6 @@ from omsgrain.storage.tables import (
     STATES,
     SUPERSEDED,
     Table,
-    pieces,
 )
 
 if TYPE_CHECKING:
@@ -96,7 +95,7 @@ def places(reader: Reader, digests: Sequence[bytes]) -> tuple[list[bytes], list[
     found = reader.some_rows(NAMED, list({digest[:_PREFIX] for digest in digests}))
     keys: dict[bytes, dict[bytes, None]] = {_EVENT: {}, _STATE: {}}
     for row in found.values():
-        for place in pieces(row, _PLACE):
+        for place in _split(row):
             keys.setdefault(place[:1], {})[place[1:]] = None
     return list(keys[_EVENT]), list(keys[_STATE])
 
@@ -162,7 +161,7 @@ def release(writer: Writer, leaving: Mapping[bytes, int]) -> None:
     ]
     prefixes = {digest[:_PREFIX] for digest in (*leaving, *successors)}
     known = {
-        prefix: pieces(row, _PLACE) for prefix, row in writer.some_rows(NAMED, [*prefixes]).items()
+        prefix: [*_split(row)] for prefix, row in writer.some_rows(NAMED, [*prefixes]).items()
     }
     keys = [place[1:] for row in known.values() for place in row if place[:1] == _EVENT]
     kept = writer.some_rows(REVIEWS, keys)
@@ -194,7 +193,7 @@ def _change(
     known = writer.some_rows(NAMED, prefixes)
     rows: list[tuple[bytes, bytes]] = []
     for prefix in prefixes:
-        kept = dict.fromkeys([*pieces(known.get(prefix, b""), _PLACE), *more.get(prefix, ())])
+        kept = dict.fromkeys([*_split(known.get(prefix, b"")), *more.get(prefix, ())])
         for place in less.get(prefix, ()):
             if place not in more.get(prefix, ()):
                 kept.pop(place, None)
@@ -203,6 +202,10 @@ def _change(
         else:
             writer.set_row(NAMED, prefix, None)
     writer.set_rows(NAMED, rows)
+
+
+def _split(row: bytes) -> Iterator[bytes]:
+    return (row[at : at + _PLACE] for at in range(0, len(row), _PLACE))
 
 
 def forget(writer: Writer) -> None:

@@ -29,7 +29,7 @@ import msgpack
 
 from omsgrain.errors import IntegrityError, RangeError, SchemaError, StoreError
 from omsgrain.storage import records as toggles
-from omsgrain.storage.tables import META, TOMBSTONES, pieces
+from omsgrain.storage.tables import META, TOMBSTONES
 
 if TYPE_CHECKING:
     from omsgrain.storage.base import Reader, Writer
@@ -97,7 +97,7 @@ def _several(reader: Reader, record: bytes) -> tuple[bytes, ...]:
     found = reader.row(META, record) or b""
     if len(found) % _KEY:
         raise StoreError("the keys of the tombstones are damaged")
-    return tuple(pieces(found, _KEY))
+    return tuple(found[at : at + _KEY] for at in range(0, len(found), _KEY))
 
 
 def adopt(writer: Writer, theirs: Iterable[bytes]) -> None:

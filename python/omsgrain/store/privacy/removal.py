@@ -48,7 +48,6 @@ from omsgrain.storage.tables import (
     REVIEWS,
     SEALED,
     SEQUENCE,
-    pieces,
 )
 from omsgrain.store import policy_context, reviews, source_tombstones
 from omsgrain.store.policy_context import PolicyContext, check_retention
@@ -238,7 +237,7 @@ def _notes_about(reader: Reader, digests: Collection[bytes]) -> list[int]:
     for place, _ in reader.rows(NOTES):
         entry = read_entry(reader.row(AUDIT, place) or b"")
         tags = b"" if entry is None else entry.get("g", b"")
-        if not wanted.isdisjoint(pieces(tags, TAG)):
+        if any(tags[at : at + TAG] in wanted for at in range(0, len(tags), TAG)):
             found.append(NUMBER.unpack(place)[0])
     return found
 
