@@ -100,7 +100,7 @@ def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]
     entities = {record["id"]: record for kind, record in records if kind == "entity"}
     mentions: dict[str, list[model.Mention]] = {}
     references: dict[str, dict[str, list[str]]] = {}
-    found: list[base.SourcedItem | None] = []
+    found: list[base.SourcedItem] = []
     for at, (kind, record) in enumerate(records):
         item: model.Item | None = None
         if kind == "chunk_entity":
@@ -119,9 +119,9 @@ def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]
             item = _entity(record)
         else:
             item = _chunk(record, envelope)
-        found.append(None if item is None else base.SourcedItem(item, at))
-    whole = [one for one in found if one is not None]
-    return base.Content(_document(envelope), [_joined(one, mentions, references) for one in whole])
+        if item is not None:
+            found.append(base.SourcedItem(item, at))
+    return base.Content(_document(envelope), [_joined(one, mentions, references) for one in found])
 
 
 def _joined(

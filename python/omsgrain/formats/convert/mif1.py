@@ -140,26 +140,24 @@ def read(records: Sequence[tuple[str, base.Record]], envelope: Mapping[str, Any]
     found: list[base.SourcedItem] = []
     projects: dict[str, model.Project] = {}
     for at, (kind, record) in enumerate(records):
+        item: model.Item
         if kind == "memory":
-            found.append(base.SourcedItem(_memory(record, entities), at))
+            item = _memory(record, entities)
         elif kind == "todo":
-            found.append(base.SourcedItem(_todo(record, projects), at))
+            item = _todo(record, projects)
         elif kind == "edge":
             ends = {f"{end}_kind": _end(record[end], kinds) for end in ("source", "target")}
             name = f"{record['source']} {record['target']} {record.get('type')}"
-            found.append(base.SourcedItem(CLASSES["edge"].read(record, id=name, **ends), at))
+            item = CLASSES["edge"].read(record, id=name, **ends)
         elif kind == "node" and _kind(record) == "entity":
-            found.append(base.SourcedItem(_entity(record), at))
-        elif kind == "node":
-            # A memory's node repeats its edges.
-            rest = {k: v for k, v in record.items() if v is not None}
-            if not rest.keys() <= {"id", "type"}:
-                found.append(
-                    base.SourcedItem(model.Only(id=record["id"], kind=kind, rest=rest), at)
-                )
+            item = _entity(record)
         else:
             rest = {name: value for name, value in record.items() if value is not None}
-            found.append(base.SourcedItem(model.Only(id=kind, kind=kind, rest=rest), at))
+            if kind == "node" and rest.keys() <= {"id", "type"}:
+                continue  # a memory's node repeats its edges
+            id = record["id"] if kind == "node" else kind
+            item = model.Only(id=id, kind=kind, rest=rest)
+        found.append(base.SourcedItem(item, at))
     # Projects come before their todos.
     own = [base.SourcedItem(project, -1) for project in projects.values()]
     return base.Content(_document(envelope), [*own, *found])
