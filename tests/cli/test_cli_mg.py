@@ -184,15 +184,15 @@ def test_an_unreadable_file_hides_no_other_file(
 
     monkeypatch.setattr(Path, "open", opens)
     monkeypatch.setattr(os, "scandir", scans)
-    assert shell("verify", found, "--json") == 60
+    assert shell("verify", found, "--json") == 63
     got = json.loads(shell.out)
     assert got["verified"] == 1 + GRAINS
     failed = {row["name"]: row["error"]["code"] for row in got["failed"]}
     assert failed == {
-        str(found / "closed"): "ERR_STORE",
+        str(found / "closed"): "ERR_ACCESS",
         str(found / ("0" * 64)): "ERR_UNSUPPORTED",
         str(found / "a.mg"): "ERR_NOT_FOUND",
-        str(found / "c.jsonld"): "ERR_STORE",
+        str(found / "c.jsonld"): "ERR_ACCESS",
         str(found / "z.mg"): "ERR_INTEGRITY",
     }
 

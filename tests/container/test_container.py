@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from collections.abc import Iterator
 from itertools import chain
@@ -203,6 +205,31 @@ def test_a_failing_source(tmp_path: Path) -> None:
             container.write(path, source(), sort=sort)
     with pytest.raises(TypeError):
         container.write(path, ["text"])  # type: ignore[list-item]
+    assert path.read_bytes() == b"was there"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, "ERR_DISK_FULL"),
+        (errno.EDQUOT, "ERR_DISK_FULL"),
+        (errno.EACCES, "ERR_ACCESS"),
+        (errno.EIO, "ERR_STORE"),
+    ],
+)
+def test_a_refusal_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, code: str
+) -> None:
+    path = saved(tmp_path, b"was there")
+
+    def refuse(*_: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patched, pytest.raises(errors.StoreError) as caught:
+        patched.setattr(os, "replace", refuse)
+        container.write(path, [blob(1)])
+    assert caught.value.code == code
     assert path.read_bytes() == b"was there"
     assert list(tmp_path.iterdir()) == [path]
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import mcp.client.stdio  # noqa: F401 - keeps the sys.stderr of its import: not that of a test
 import pytest
 
 import omsgrain as og

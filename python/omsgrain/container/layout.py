@@ -43,7 +43,7 @@ from typing import IO, Any, Literal
 import msgpack
 
 from omsgrain import _core, registry
-from omsgrain.durable import file_path
+from omsgrain.durable import file_path, store_error
 from omsgrain.errors import (
     CorruptError,
     NotFoundError,
@@ -199,13 +199,12 @@ def is_sealed(grain: bytes) -> bool:
 
 @contextmanager
 def os_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into a StoreError."""
+    """Turn errors of the operating system into a StoreError: full, not allowed, not found, or other."""
     try:
         yield
     except OSError as error:
         kind = NotFoundError if isinstance(error, FileNotFoundError) else StoreError
-        reason = error.strerror or type(error).__name__
-        raise kind(f"could not {doing} {str(path)!r}", found=reason) from error
+        raise store_error(path, doing, error, kind) from error
 
 
 def target_path(path: str | os.PathLike[str]) -> Path:
