@@ -30,13 +30,7 @@ if TYPE_CHECKING:
     from omsgrain import batch as batch
     from omsgrain import container, crypto, errors, formats, registry, sync
     from omsgrain import header as header
-    from omsgrain.batch import (
-        address_many,
-        decode_many,
-        encode_jsonl,
-        encode_many,
-        verify_many,
-    )
+    from omsgrain.batch import address_many, decode_many, encode_jsonl, encode_many, verify_many
     from omsgrain.constructors import (
         Action,
         Belief,

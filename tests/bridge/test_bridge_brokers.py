@@ -14,14 +14,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.reasoncodes import ReasonCode
 
 from omsgrain.bridge import mqtt
-from omsgrain.bridge.broker import (
-    BrokerError,
-    Credentials,
-    Letter,
-    Unreachable,
-    broker,
-    covers,
-)
+from omsgrain.bridge.broker import BrokerError, Credentials, Letter, Unreachable, broker, covers
 from omsgrain.bridge.mqtt import Mqtt, shared
 from omsgrain.errors import OmsError
 from omsgrain.server.log import Log

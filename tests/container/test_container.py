@@ -18,18 +18,7 @@ from hypothesis import strategies as st
 
 import containers
 import omsgrain as og
-from containers import (
-    CODECS,
-    address,
-    blob,
-    envelope,
-    inner,
-    make,
-    pool,
-    saved,
-    sealed,
-    signed,
-)
+from containers import CODECS, address, blob, envelope, inner, make, pool, saved, sealed, signed
 from omsgrain import container, errors
 from omsgrain.container import layout
 from omsgrain.container.layout import pack_manifest, pack_states

@@ -10,17 +10,7 @@ from typing import Any
 
 import pytest
 
-from containers import (
-    CODECS,
-    address,
-    blob,
-    closed,
-    make,
-    reclosed,
-    saved,
-    sealed,
-    signed,
-)
+from containers import CODECS, address, blob, closed, make, reclosed, saved, sealed, signed
 from omsgrain import container
 from omsgrain.container.layout import is_sealed
 from support.container_problems import problems

@@ -16,13 +16,7 @@ from hypothesis import strategies as st
 import disclosures
 import omsgrain as og
 from omsgrain import registry
-from omsgrain.crypto import (
-    Ed25519Signer,
-    disclosure,
-    open_signed,
-    sign,
-    with_signed_bit,
-)
+from omsgrain.crypto import Ed25519Signer, disclosure, open_signed, sign, with_signed_bit
 from omsgrain.crypto.disclosure import (
     ELIDED,
     ORIGINAL,

@@ -22,15 +22,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 import omsgrain as og
 import oracle_seal as oracle
 from omsgrain.crypto import prove, sign, verify_signed
-from omsgrain.crypto.seal import (
-    OVERHEAD,
-    Sealer,
-    derive_user_key,
-    mask,
-    open_plain,
-    seal,
-    unseal,
-)
+from omsgrain.crypto.seal import OVERHEAD, Sealer, derive_user_key, mask, open_plain, seal, unseal
 from omsgrain.errors import (
     CorruptError,
     HashLengthError,

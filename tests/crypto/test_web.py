@@ -8,27 +8,14 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from omsgrain.crypto import (
-    PublicKey,
-    did,
-    did_web,
-    sign,
-    verify_signed,
-)
+from omsgrain.crypto import PublicKey, did, did_web, sign, verify_signed
 from omsgrain.crypto.signers import Ed25519Signer
 from omsgrain.errors import DidError, UnsupportedError
 from support.did_documents import NAME, document, jwk, method

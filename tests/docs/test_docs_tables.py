@@ -14,16 +14,8 @@ from omsgrain.policy import modes, presets, rules
 from omsgrain.query.filters import FILTERS
 from omsgrain.search import vectors
 from omsgrain.search import words as searched
-from omsgrain.storage import (
-    audit,
-    blind_index,
-    mentions,
-    tables,
-    tombstones,
-)
-from omsgrain.storage import (
-    records as state,
-)
+from omsgrain.storage import audit, blind_index, mentions, tables, tombstones
+from omsgrain.storage import records as state
 from omsgrain.storage.audit import gaps, log
 from omsgrain.storage.lmdb import data_file
 from omsgrain.store import read

@@ -14,14 +14,7 @@ from hypothesis import strategies as st
 from omsgrain import _core
 from omsgrain.errors import OmsError
 from omsgrain.formats import json_text
-from omsgrain.formats.json_text import (
-    JsonTexts,
-    digest,
-    drained,
-    pieces,
-    spell,
-    whole,
-)
+from omsgrain.formats.json_text import JsonTexts, digest, drained, pieces, spell, whole
 from support.mif2_documents import ANY, OBJECT
 
 ARRAYS = st.lists(st.one_of(OBJECT, ANY), max_size=5)

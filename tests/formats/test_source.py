@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from omsgrain.errors import FormatError, SchemaError, TooLargeError
 from omsgrain.formats import source_lines
-from omsgrain.formats.source_lines import (
-    SourceLines,
-    detect,
-    document_lines,
-    json_lines,
-)
+from omsgrain.formats.source_lines import SourceLines, detect, document_lines, json_lines
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=8),

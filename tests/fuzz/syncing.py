@@ -20,14 +20,7 @@ from omsgrain.container.stream import pack_stream
 from omsgrain.grain import encode
 from omsgrain.storage import records
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, is_sync_record
-from omsgrain.sync import (
-    LocalPeer,
-    bundle,
-    protocol,
-    sync,
-    take_bundle,
-    write_bundle,
-)
+from omsgrain.sync import LocalPeer, bundle, protocol, sync, take_bundle, write_bundle
 from omsgrain.sync.peer import EVERYTHING, Batch, GrainState, HoldToggle, Right, Tombstone
 from support.sync_messages import GOOD
 from support.sync_stores import TIME, belief, memory, told

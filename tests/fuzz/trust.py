@@ -15,11 +15,7 @@ import omsgrain as og
 from fuzz import seeds
 from fuzz.target import Run, Target
 from omsgrain import crypto
-from omsgrain.crypto import (
-    cose,
-    did,
-    signers,
-)
+from omsgrain.crypto import cose, did, signers
 from omsgrain.crypto.did_web import WebResolver
 from omsgrain.crypto.disclosure import check_disclosure, disclose, reveal
 from omsgrain.crypto.keyring import KeyRing

@@ -9,13 +9,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import InvalidationDeniedError
-from omsgrain.policy import (
-    LIMIT,
-    Act,
-    PolicyVerdict,
-    check,
-    check_delegation,
-)
+from omsgrain.policy import LIMIT, Act, PolicyVerdict, check, check_delegation
 from support.policy_table import NOW
 from support.policy_world import AGENT, STRANGER, FakeWorld, at, goal, grain
 

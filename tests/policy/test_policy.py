@@ -11,18 +11,8 @@ import pytest
 from hypothesis import given
 
 import omsgrain as og
-from omsgrain.errors import (
-    InvalidationDeniedError,
-    NotFoundError,
-    PolicyError,
-    SchemaError,
-)
-from omsgrain.policy import (
-    Act,
-    PolicyVerdict,
-    check,
-    operation_of,
-)
+from omsgrain.errors import InvalidationDeniedError, NotFoundError, PolicyError, SchemaError
+from omsgrain.policy import Act, PolicyVerdict, check, operation_of
 from support.policy_outcome import act, outcome, outcomes
 from support.policy_table import (
     BROKEN,
@@ -38,17 +28,7 @@ from support.policy_table import (
     Proof,
     expected,
 )
-from support.policy_world import (
-    AGENT,
-    ANN,
-    AUTHOR,
-    BEN,
-    FakeWorld,
-    at,
-    grain,
-    opaque,
-    replaces,
-)
+from support.policy_world import AGENT, ANN, AUTHOR, BEN, FakeWorld, at, grain, opaque, replaces
 from support.random_values import values
 
 EVERYTHING = Proof("a reason", "a reason", frozenset({ANN, BEN}), frozenset({ANN, BEN}), AGENT)

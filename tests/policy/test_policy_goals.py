@@ -9,13 +9,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import EvidenceRequiredError, InvalidationDeniedError, PolicyError
-from omsgrain.policy import (
-    LIMIT,
-    Act,
-    PolicyVerdict,
-    check,
-    check_goal,
-)
+from omsgrain.policy import LIMIT, Act, PolicyVerdict, check, check_goal
 from support.policy_table import NOW, SECOND
 from support.policy_world import AGENT, ANN, AUTHOR, BEN, STRANGER, FakeWorld, at, goal, grain
 

@@ -11,14 +11,7 @@ from hypothesis import strategies as st
 
 import omsgrain as og
 from omsgrain.errors import InvalidationDeniedError, PolicyError
-from omsgrain.policy import (
-    HOPS,
-    LIMIT,
-    Act,
-    PolicyVerdict,
-    check,
-    check_goal,
-)
+from omsgrain.policy import HOPS, LIMIT, Act, PolicyVerdict, check, check_goal
 from support.policy_outcome import act, outcome, outcomes
 from support.policy_table import CASES, NOW, OPERATIONS, PROOFS, Proof
 from support.policy_world import AGENT, AUTHOR, COURT, FakeWorld, at, goal, grain

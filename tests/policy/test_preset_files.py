@@ -9,24 +9,10 @@ from typing import Any
 import pytest
 
 import omsgrain
-from omsgrain.errors import (
-    FormatError,
-    NotFoundError,
-    OmsError,
-    SchemaError,
-    StoreError,
-)
+from omsgrain.errors import FormatError, NotFoundError, OmsError, SchemaError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.privacy import load
-from support.regulated_grains import (
-    BELIEF,
-    BOOKS,
-    CONSENT_GRAIN,
-    CREATED,
-    PERSON,
-    delete,
-    grain,
-)
+from support.regulated_grains import BELIEF, BOOKS, CONSENT_GRAIN, CREATED, PERSON, delete, grain
 
 OWN = """
 name = "own"

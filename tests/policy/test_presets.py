@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from omsgrain.errors import (
-    InvalidationDeniedError,
-    SchemaError,
-)
+from omsgrain.errors import InvalidationDeniedError, SchemaError
 from omsgrain.grain import Grain, checked_grain, make
 from omsgrain.policy.rules import Keep
 from omsgrain.privacy import BUILT_IN, PURPOSES, Preset, explain, load

@@ -15,13 +15,7 @@ from hypothesis import strategies as st
 from omsgrain.errors import SchemaError, UnsupportedError
 from omsgrain.privacy.detect import in_bytes, spans
 from omsgrain.privacy.detectors import DEFAULT, Detector, detectors_of
-from omsgrain.privacy.detectors.base import (
-    IGNORED,
-    MARKER,
-    library,
-    lower,
-    views,
-)
+from omsgrain.privacy.detectors.base import IGNORED, MARKER, library, lower, views
 from omsgrain.privacy.detectors.custom import pattern_detector
 from omsgrain.privacy.redact import redact_text, redact_value
 from support.privacy_corpus import corpus

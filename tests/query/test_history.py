@@ -19,22 +19,8 @@ from omsgrain.errors import (
     SchemaError,
 )
 from omsgrain.grain import Grain
-from omsgrain.query.graph import (
-    LINKS,
-    Graph,
-    descendants,
-    naming,
-    provenance,
-)
-from omsgrain.query.history import (
-    Goal,
-    GoalTree,
-    branches,
-    chain,
-    goal_tree,
-    heads,
-    thread,
-)
+from omsgrain.query.graph import LINKS, Graph, descendants, naming, provenance
+from omsgrain.query.history import Goal, GoalTree, branches, chain, goal_tree, heads, thread
 from omsgrain.storage.base import Reader
 from omsgrain.storage.memory import MemoryStorage
 from support.history_stores import ABSENT, FORMS, TIME, Kept, belief, kept_in

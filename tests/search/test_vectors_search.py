@@ -20,13 +20,7 @@ from omsgrain.search import vectors
 from omsgrain.search.nearest import Nearest
 from omsgrain.search.text import Match
 from omsgrain.storage.base import Storage
-from omsgrain.storage.tables import (
-    EMBEDDED,
-    EVENT,
-    EVENTS,
-    MODELS,
-    VECTORS,
-)
+from omsgrain.storage.tables import EMBEDDED, EVENT, EVENTS, MODELS, VECTORS
 from support.store_kinds import POSTGRES, made
 from support.vector_stores import Floats, add, cosine, noise, put, remove, set_row
 

@@ -14,12 +14,7 @@ from omsgrain.search import words
 from omsgrain.search import words as fields
 from omsgrain.search.feed import columns
 from omsgrain.search.snippet import WIDTH, show
-from omsgrain.search.text import (
-    LONGEST,
-    MOST_PHRASES,
-    Query,
-    read_query,
-)
+from omsgrain.search.text import LONGEST, MOST_PHRASES, Query, read_query
 from support.random_values import random_text
 
 # --- words ---------------------------------------------------------------------------------------

@@ -17,22 +17,13 @@ from hypothesis import strategies as st
 
 from omsgrain.errors import SchemaError
 from omsgrain.formats.aimem.check import RULES as AIMEM
-from omsgrain.server.errors import (
-    RULES,
-    HttpRefusal,
-    answer,
-    refusal_of,
-)
+from omsgrain.server.errors import RULES, HttpRefusal, answer, refusal_of
 from omsgrain.server.metrics import RequestCounts
 from omsgrain.server.routes import ROUTES, document
 from omsgrain.server.service import ServerOptions
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import FRAME, START, Batch, Hello
-from omsgrain.sync.protocol import (
-    Changes,
-    Get,
-    Reconcile,
-)
+from omsgrain.sync.protocol import Changes, Get, Reconcile
 from support.http_server import ALL, BLOB, BUNDLE, GRACE, LINES, Site, bundle, chunk, lamp, site
 from support.http_status_table import LIMIT, ROWS, Row
 from support.markdown_page import table

@@ -13,15 +13,7 @@ import omsgrain as og
 from omsgrain.storage.lmdb.reader import address_key
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.lmdb.writer import LmdbWriter
-from omsgrain.storage.tables import (
-    ADDRESS,
-    ADDRESSES,
-    BLOBS,
-    MARK,
-    OLD_ADDRESSES,
-    SEQUENCE,
-    Table,
-)
+from omsgrain.storage.tables import ADDRESS, ADDRESSES, BLOBS, MARK, OLD_ADDRESSES, SEQUENCE, Table
 from support.child_process import ended
 from support.small_grains import facts, remove, set_rows
 from support.store_contract import Pair, pair, put

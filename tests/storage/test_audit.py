@@ -23,12 +23,7 @@ from omsgrain.errors import (
     StoreError,
 )
 from omsgrain.storage import audit
-from omsgrain.storage.audit import (
-    AuditLog,
-    AuditReport,
-    Checkpoint,
-    trail,
-)
+from omsgrain.storage.audit import AuditLog, AuditReport, Checkpoint, trail
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import HELD, META, NOTES
 from support.audit_trails import (

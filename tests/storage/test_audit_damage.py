@@ -18,18 +18,7 @@ from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import AUDIT, META
-from support.audit_trails import (
-    HEAD,
-    KEY,
-    PAIRS,
-    TIME,
-    key,
-    lived,
-    named,
-    rows,
-    set_row,
-    verify,
-)
+from support.audit_trails import HEAD, KEY, PAIRS, TIME, key, lived, named, rows, set_row, verify
 from support.scale import Scale
 
 

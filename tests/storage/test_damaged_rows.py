@@ -10,14 +10,7 @@ import pytest
 
 from omsgrain import errors as err
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import (
-    COUNTERS,
-    EVENTS,
-    HOLDS,
-    REVIEWS,
-    SEQUENCE,
-    Table,
-)
+from omsgrain.storage.tables import COUNTERS, EVENTS, HOLDS, REVIEWS, SEQUENCE, Table
 from omsgrain.store import GrainStore
 from omsgrain.store.context import MANY
 from omsgrain.sync import LocalPeer, sync

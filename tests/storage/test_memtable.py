@@ -12,12 +12,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain import _core
-from omsgrain.storage.lmdb.memtable import (
-    RUN,
-    Appended,
-    Memtable,
-    run_in,
-)
+from omsgrain.storage.lmdb.memtable import RUN, Appended, Memtable, run_in
 
 ALL = _core.term("all", None)
 

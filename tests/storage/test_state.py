@@ -32,15 +32,7 @@ from omsgrain.storage.records import (
     pack,
     unpack,
 )
-from omsgrain.storage.tables import (
-    ADDRESSES,
-    BLOBS,
-    HELD,
-    PAST_TERMS,
-    STATES,
-    TERMS,
-    Table,
-)
+from omsgrain.storage.tables import ADDRESSES, BLOBS, HELD, PAST_TERMS, STATES, TERMS, Table
 from support.child_process import run
 from support.paths import TESTS
 from support.small_grains import (

@@ -20,13 +20,7 @@ from omsgrain.storage.base import Storage
 from omsgrain.storage.lmdb import environment, storage
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import (
-    FORMAT,
-    FORMAT_RECORD,
-    FORMAT_VALUE,
-    INDEXED_FORMAT,
-    META,
-)
+from omsgrain.storage.tables import FORMAT, FORMAT_RECORD, FORMAT_VALUE, INDEXED_FORMAT, META
 from support.child_process import run
 from support.store_contract import StoreContract, contents, make_pairs, pair, put
 

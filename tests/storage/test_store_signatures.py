@@ -18,25 +18,12 @@ from omsgrain.crypto import Ed25519Signer, sign, with_signed_bit
 from omsgrain.storage import signatures
 from omsgrain.storage.base import Writer
 from omsgrain.storage.check import check
-from omsgrain.storage.signatures import (
-    MOST,
-    Signature,
-    examine,
-    examine_many,
-)
+from omsgrain.storage.signatures import MOST, Signature, examine, examine_many
 from omsgrain.storage.tables import SEQUENCE, SIGNATURES
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
 from omsgrain.store.policy_context import PolicyContext
-from support.signed_stores import (
-    EVERYWHERE,
-    WEB,
-    WEB_ALICE,
-    belief,
-    find_web,
-    make,
-    signed,
-)
+from support.signed_stores import EVERYWHERE, WEB, WEB_ALICE, belief, find_web, make, signed
 from support.signers import ALICE, BOB, CAROL, CBOR, FIELDS, GRAIN, IAT, by_hand, headers
 
 FLAGGED = with_signed_bit(GRAIN)

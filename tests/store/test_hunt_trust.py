@@ -13,13 +13,7 @@ import omsgrain as og
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import (
-    BLIND,
-    KEPT,
-    NOTES,
-    PLAIN,
-    VEILED,
-)
+from omsgrain.storage.tables import BLIND, KEPT, NOTES, PLAIN, VEILED
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings, context_of
 from support.invented_people import ANN, EVERYWHERE, KINDS, Clock, belief, opened

@@ -20,16 +20,7 @@ from omsgrain.storage.base import Writer
 from omsgrain.storage.tables import SIGNATURES
 from omsgrain.store import GrainStore
 from omsgrain.store.context import context_of
-from support.signed_stores import (
-    KINDS,
-    WEB,
-    WEB_ALICE,
-    belief,
-    find_web,
-    make,
-    signed,
-    signed_by,
-)
+from support.signed_stores import KINDS, WEB, WEB_ALICE, belief, find_web, make, signed, signed_by
 from support.signers import ALICE, BOB, CAROL, FIELDS, GRAIN, IAT
 
 LATER = FIELDS["created_at"] + 1000

@@ -19,12 +19,7 @@ from omsgrain.json_values import revive
 from omsgrain.storage.base import PAGE_BYTES
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store import GrainStore, arrow
-from omsgrain.store.arrow import (
-    EXTRA,
-    STORED,
-    chosen,
-    columns,
-)
+from omsgrain.store.arrow import EXTRA, STORED, chosen, columns
 from omsgrain.store.context import Settings, context_of
 from support.invented_people import belief, opened
 from support.markdown_page import table

@@ -8,12 +8,7 @@ from typing import Any
 from omsgrain.storage import audit
 from omsgrain.storage.audit import AuditLog, AuditReport, Checkpoint
 from omsgrain.storage.base import Storage, Writer
-from omsgrain.storage.tables import (
-    AUDIT,
-    DELETED,
-    HELD,
-    SUPERSEDED,
-)
+from omsgrain.storage.tables import AUDIT, DELETED, HELD, SUPERSEDED
 from support.store_contract import Pair, make_pairs
 
 HEAD, KEY = b"audit.head", b"audit.key"

@@ -9,9 +9,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePublicKey
 
-from omsgrain.crypto import (
-    PublicKey,
-)
+from omsgrain.crypto import PublicKey
 from support.signers import ALICE
 
 NAME = "did:web:example.com"

@@ -13,12 +13,7 @@ from omsgrain import _core
 from omsgrain.formats.aimem.document import checksum_of
 from omsgrain.sync import protocol
 from omsgrain.sync.peer import FRAME, ITEMS, START, Batch, GrainState, Hello, Position
-from omsgrain.sync.protocol import (
-    MEDIA,
-    Changes,
-    Get,
-    Reconcile,
-)
+from omsgrain.sync.protocol import MEDIA, Changes, Get, Reconcile
 from support.http_server import BLOB, BUNDLE, GRACE, LINES, bundle, by_lines, chunk, lamp
 
 LIMIT = 20_000

@@ -5,15 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from support.mutants import (
-    Mutant,
-    always,
-    deaf,
-    drop,
-    forget_schemas,
-    schema,
-    strip,
-)
+from support.mutants import Mutant, always, deaf, drop, forget_schemas, schema, strip
 
 __all__ = ["MUTANTS"]
 

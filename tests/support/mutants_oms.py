@@ -6,15 +6,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Final
 
-from support.mutants import (
-    Mutant,
-    always,
-    instead,
-    nothing,
-    reader,
-    rewritten,
-    writer,
-)
+from support.mutants import Mutant, always, instead, nothing, reader, rewritten, writer
 
 __all__ = ["MUTANTS"]
 

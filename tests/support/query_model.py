@@ -8,12 +8,7 @@ import unicodedata
 from typing import Any, cast
 
 import hypothesis.strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    invariant,
-    precondition,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import omsgrain as og
 from omsgrain.query.filters import Filters, conditions

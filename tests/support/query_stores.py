@@ -12,12 +12,7 @@ import omsgrain as og
 from omsgrain.query.filters import Filters
 from omsgrain.query.query import Page, run
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.records import (
-    PAST,
-    GrainStatus,
-    Verification,
-    pack,
-)
+from omsgrain.storage.records import PAST, GrainStatus, Verification, pack
 from omsgrain.storage.tables import SEQUENCE, STATES
 from omsgrain.store.context import context_of
 from support.store_kinds import POSTGRES, made

@@ -6,9 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from omsgrain.errors import (
-    OmsError,
-)
+from omsgrain.errors import OmsError
 from omsgrain.grain import Grain, make
 from omsgrain.privacy import BUILT_IN, Preset, load
 

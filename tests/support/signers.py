@@ -10,12 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, derive_priva
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 import omsgrain as og
-from omsgrain.crypto import (
-    Ed25519Signer,
-    ES256Signer,
-    KeySigner,
-    with_signed_bit,
-)
+from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner, with_signed_bit
 from support.did_keys import multikey
 from support.known_grains import VECTORS
 

@@ -9,12 +9,7 @@ from hashlib import sha256
 
 import omsgrain as og
 from omsgrain._core import term
-from omsgrain.storage.base import (
-    Reader,
-    Storage,
-    Which,
-    Writer,
-)
+from omsgrain.storage.base import Reader, Storage, Which, Writer
 from omsgrain.storage.records import GrainStatus, pack
 from omsgrain.storage.tables import SEQUENCE, STATES, Table
 

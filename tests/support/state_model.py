@@ -12,18 +12,9 @@ import pytest
 
 from omsgrain._core import term
 from omsgrain.storage.base import Reader, Storage, Writer
-from omsgrain.storage.records import (
-    GrainStatus,
-)
-from omsgrain.storage.tables import (
-    HELD,
-)
-from support.small_grains import (
-    WHICH,
-    change,
-    facts,
-    split,
-)
+from omsgrain.storage.records import GrainStatus
+from omsgrain.storage.tables import HELD
+from support.small_grains import WHICH, change, facts, split
 
 GRAINS = facts(8)
 

@@ -18,11 +18,7 @@ from omsgrain.sync.peer import (
     Refusal,
     Tombstone,
 )
-from omsgrain.sync.protocol import (
-    Changes,
-    Get,
-    Reconcile,
-)
+from omsgrain.sync.protocol import Changes, Get, Reconcile
 
 KEY, STORE = b"k" * 32, b"s" * 16
 

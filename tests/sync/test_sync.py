@@ -16,13 +16,7 @@ from omsgrain.policy import PolicyVerdict
 from omsgrain.storage.check import state_problems
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.store.context import context_of
-from omsgrain.sync import (
-    LocalPeer,
-    erasures,
-    local,
-    reconcile,
-    sync,
-)
+from omsgrain.sync import LocalPeer, erasures, local, reconcile, sync
 from omsgrain.sync.peer import Hello
 from support.signed_stores import signed
 from support.signers import ALICE, BOB

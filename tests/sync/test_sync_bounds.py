@@ -12,10 +12,7 @@ from hypothesis import strategies as st
 
 from omsgrain.container.stream import pack_stream
 from omsgrain.errors import OmsError
-from omsgrain.sync import (
-    http,
-    protocol,
-)
+from omsgrain.sync import http, protocol
 from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     START,
@@ -29,11 +26,7 @@ from omsgrain.sync.peer import (
     Refusal,
     Tombstone,
 )
-from omsgrain.sync.protocol import (
-    ANSWERS,
-    QUESTIONS,
-    Reconcile,
-)
+from omsgrain.sync.protocol import ANSWERS, QUESTIONS, Reconcile
 from support.sync_messages import BATCH, GOOD, GREETING, KEY, STATE, STORE
 
 

@@ -17,12 +17,7 @@ import omsgrain as og
 from omsgrain import _core
 from omsgrain.crypto import sign
 from omsgrain.errors import OmsError, SchemaError, StoreError, UnsupportedError
-from omsgrain.sync import (
-    LocalPeer,
-    Progress,
-    protocol,
-    sync,
-)
+from omsgrain.sync import LocalPeer, Progress, protocol, sync
 from omsgrain.sync.bundle import write_bundle
 from omsgrain.sync.http import HttpPeer, service_url
 from omsgrain.sync.peer import SIZE, START, Batch, BatchResult, Hello, Kind, Position

@@ -17,12 +17,7 @@ from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import OmsError, SchemaError, TooLargeError, UnsupportedError
 from omsgrain.interchange.verify import VerifyOptions, verify_file
 from omsgrain.store.prepared import SYNC_BYTE, SYNC_TYPE, sync_record
-from omsgrain.sync import (
-    LocalPeer,
-    SyncReport,
-    bundle,
-    sync,
-)
+from omsgrain.sync import LocalPeer, SyncReport, bundle, sync
 from omsgrain.sync.bundle import (
     BundleFile,
     BundleHead,

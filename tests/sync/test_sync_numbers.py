@@ -15,12 +15,7 @@ from omsgrain.storage import records, tombstones
 from omsgrain.storage.base import Storage, Writer
 from omsgrain.storage.tables import SEQUENCE, TOGGLES, TOMBSTONES
 from omsgrain.store.context import context_of
-from omsgrain.sync import (
-    LocalPeer,
-    protocol,
-    states,
-    sync,
-)
+from omsgrain.sync import LocalPeer, protocol, states, sync
 from omsgrain.sync.peer import Batch, BatchResult, GrainState, HoldToggle, Position, Tombstone
 from support.sync_stores import belief, memory, together, told
 

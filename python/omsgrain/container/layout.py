@@ -199,7 +199,7 @@ def is_sealed(grain: bytes) -> bool:
 
 @contextmanager
 def os_errors(doing: str, path: Path) -> Iterator[None]:
-    """Turn errors of the operating system into a StoreError: full, not allowed, not found, or other."""
+    """Turn errors of the system into a StoreError: full, not allowed, not found, or other."""
     try:
         yield
     except OSError as error:

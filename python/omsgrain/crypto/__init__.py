@@ -45,13 +45,7 @@ from omsgrain.crypto.detached import (
     verify_file,
 )
 from omsgrain.crypto.did import PublicKey, Resolver
-from omsgrain.crypto.signers import (
-    Ed25519Signer,
-    ES256Signer,
-    KeySigner,
-    Signer,
-    load_signer,
-)
+from omsgrain.crypto.signers import Ed25519Signer, ES256Signer, KeySigner, Signer, load_signer
 
 if TYPE_CHECKING:
     from omsgrain.crypto.disclosure import Disclosed, check_disclosure, disclose, reveal

@@ -8,14 +8,7 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from omsgrain.integrations.entries import (
-    CLOCK,
-    delete,
-    framework,
-    pack,
-    question,
-    unpack,
-)
+from omsgrain.integrations.entries import CLOCK, delete, framework, pack, question, unpack
 from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:

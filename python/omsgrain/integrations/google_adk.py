@@ -10,15 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 from uuid import uuid4
 
-from omsgrain.integrations.entries import (
-    CLOCK,
-    Entries,
-    delete,
-    framework,
-    pack,
-    question,
-    unpack,
-)
+from omsgrain.integrations.entries import CLOCK, Entries, delete, framework, pack, question, unpack
 from omsgrain.memory.threads import in_thread
 
 if TYPE_CHECKING:

@@ -16,13 +16,7 @@ import omsgrain as og
 from omsgrain.container.layout import os_errors
 from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats.bag import rosbag2
-from omsgrain.formats.bag.base import (
-    BagAttachment,
-    BagChannel,
-    BagCounts,
-    BagMessage,
-    BagMetadata,
-)
+from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagCounts, BagMessage, BagMetadata
 from omsgrain.formats.bag.mcap import BagEntry, McapReader, is_mcap
 from omsgrain.interchange.bag import (
     BagDifference,

@@ -18,14 +18,7 @@ from omsgrain.formats.problems import Problem
 from omsgrain.formats.table import version
 from omsgrain.grain import make
 from omsgrain.interchange.outcome import Decision, MifReport, RecordReport, strategy_of
-from omsgrain.interchange.parse import (
-    NATIVE,
-    Arrived,
-    ParsedDocument,
-    arrived,
-    hash_of,
-    read,
-)
+from omsgrain.interchange.parse import NATIVE, Arrived, ParsedDocument, arrived, hash_of, read
 from omsgrain.interchange.plan import MergeTerms, Planner, RecordPlan
 from omsgrain.interchange.references import lead, rename, resolved
 from omsgrain.store.context import context_of, see_whole

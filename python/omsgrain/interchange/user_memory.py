@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from unicodedata import normalize
 
 from omsgrain import _core
-from omsgrain.errors import (
-    ErasedError,
-    KeyMissingError,
-    NotFoundError,
-    StoreError,
-)
+from omsgrain.errors import ErasedError, KeyMissingError, NotFoundError, StoreError
 from omsgrain.formats.mif1.document import is_consent
 from omsgrain.formats.source import is_beside
 from omsgrain.grain import Grain

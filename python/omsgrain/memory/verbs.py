@@ -20,15 +20,7 @@ from omsgrain.interchange.kept import trimmed
 from omsgrain.json_values import time_text
 from omsgrain.memory.factors import PLAIN, Factors
 from omsgrain.memory.limits import MOST, TYPES
-from omsgrain.memory.record import (
-    HASH,
-    UserGrains,
-    found,
-    head,
-    id_of,
-    record_of,
-    values_of,
-)
+from omsgrain.memory.record import HASH, UserGrains, found, head, id_of, record_of, values_of
 from omsgrain.memory.trace import traced
 from omsgrain.query.query import see_limit
 from omsgrain.query.times import now

@@ -20,15 +20,7 @@ from omsgrain import _core
 from omsgrain.grain import bare
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.search.stem import RULES, language, stems
-from omsgrain.search.words import (
-    COLUMN_OF,
-    COLUMNS,
-    GAP,
-    PLAIN_KEYS,
-    for_index,
-    inside,
-    lowered,
-)
+from omsgrain.search.words import COLUMN_OF, COLUMNS, GAP, PLAIN_KEYS, for_index, inside, lowered
 from omsgrain.storage import records
 from omsgrain.storage.base import Reader
 

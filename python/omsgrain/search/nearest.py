@@ -19,12 +19,7 @@ from typing import TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import see_range
-from omsgrain.search.ann import (
-    Candidates,
-    Covered,
-    Neighbours,
-    VectorGraphs,
-)
+from omsgrain.search.ann import Candidates, Covered, Neighbours, VectorGraphs
 from omsgrain.search.matrix import PlainRows, VectorMatrices, VectorRows
 from omsgrain.search.text import Match
 from omsgrain.search.vectors import Model, Vector, model_of, pack

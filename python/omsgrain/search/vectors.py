@@ -32,14 +32,7 @@ from omsgrain.errors import (
 from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage.base import Reader, Writer
 from omsgrain.storage.records import forget_vectors
-from omsgrain.storage.tables import (
-    EMBEDDED,
-    MODELS,
-    SEALED,
-    SEQUENCE,
-    VECTORS,
-    VEILED,
-)
+from omsgrain.storage.tables import EMBEDDED, MODELS, SEALED, SEQUENCE, VECTORS, VEILED
 
 DIMENSIONS = 8_192
 """Maximum number of values in a vector."""

@@ -11,13 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from omsgrain.counts import counted
-from omsgrain.errors import (
-    NotFoundError,
-    RangeError,
-    SchemaError,
-    StoreError,
-    UnsupportedError,
-)
+from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError, UnsupportedError
 from omsgrain.sync.batch import digests
 from omsgrain.sync.peer import (
     ITEMS,
@@ -37,13 +31,7 @@ from omsgrain.sync.peer import (
     Right,
     Space,
 )
-from omsgrain.sync.reconcile import (
-    NamespaceScope,
-    differences,
-    pays,
-    short_keys,
-    sorted_out,
-)
+from omsgrain.sync.reconcile import NamespaceScope, differences, pays, short_keys, sorted_out
 
 _PIECES = 10_000  # the most responses with a piece of one item
 

@@ -18,16 +18,9 @@ from omsgrain.conformance.aimem import changed as changed_sample
 from omsgrain.conformance.rule import spelled
 from omsgrain.errors import FormatError
 from omsgrain.formats import DocumentError
-from omsgrain.formats.aimem import (
-    document as bundle,
-)
-from omsgrain.formats.aimem import (
-    document as stream,
-)
-from omsgrain.formats.aimem import (
-    fields,
-    signature,
-)
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import document as stream
+from omsgrain.formats.aimem import fields, signature
 from omsgrain.formats.aimem.check import RULES, WARNINGS
 from omsgrain.formats.aimem.fields import AimemLimits
 from omsgrain.formats.json_text import MARK

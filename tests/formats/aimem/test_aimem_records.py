@@ -14,12 +14,8 @@ import omsgrain as og
 from omsgrain import _core, formats
 from omsgrain import errors as err
 from omsgrain.crypto.keyring import KeyRing
-from omsgrain.formats.aimem import (
-    document as bundle,
-)
-from omsgrain.formats.aimem import (
-    records as native,
-)
+from omsgrain.formats.aimem import document as bundle
+from omsgrain.formats.aimem import records as native
 from omsgrain.formats.aimem.format import AIMEM
 from omsgrain.formats.aimem.records import TABLE
 from omsgrain.grain import make

@@ -18,17 +18,9 @@ from pycose.headers import KID, Algorithm
 from pycose.keys.cosekey import CoseKey
 from pycose.messages.sign1message import Sign1Message
 
-from omsgrain.crypto import (
-    Ed25519Signer,
-    ES256Signer,
-    KeySigner,
-)
-from omsgrain.crypto import (
-    signers as keyfile,
-)
-from omsgrain.crypto import (
-    signers as publicfile,
-)
+from omsgrain.crypto import Ed25519Signer, ES256Signer, KeySigner
+from omsgrain.crypto import signers as keyfile
+from omsgrain.crypto import signers as publicfile
 from omsgrain.crypto.trust import Trust, check
 from omsgrain.errors import DidError, KeyMissingError, SignatureError
 from omsgrain.formats.aimem import document as bundle

@@ -20,13 +20,8 @@ from omsgrain.formats import DocumentError, sniff
 from omsgrain.formats import yaml as yaml_reader
 from omsgrain.formats import yaml as yaml_writer
 from omsgrain.formats.document import lift
-from omsgrain.formats.mif1 import (
-    document,
-    json_lines,
-)
-from omsgrain.formats.mif1 import (
-    document as layouts,
-)
+from omsgrain.formats.mif1 import document, json_lines
+from omsgrain.formats.mif1 import document as layouts
 from omsgrain.formats.mif1.check import ARRAYS, Mif1Limits
 from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import rules

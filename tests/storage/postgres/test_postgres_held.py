@@ -12,13 +12,7 @@ import pytest
 from omsgrain.storage.base import Writer
 from omsgrain.storage.postgres import PostgresStorage, cache
 from omsgrain.storage.postgres.cache import WriteCache, walked
-from omsgrain.storage.tables import (
-    BLIND,
-    HOLDS,
-    META,
-    NOTES,
-    Table,
-)
+from omsgrain.storage.tables import BLIND, HOLDS, META, NOTES, Table
 from support.small_grains import facts, put, retract, split
 
 if TYPE_CHECKING:

@@ -18,16 +18,8 @@ from omsgrain._core import term
 from omsgrain.errors import AccessDeniedError, DiskFullError, OmsError, StoreError
 from omsgrain.storage.base import Which
 from omsgrain.storage.location import StoreUrl
-from omsgrain.storage.postgres import (
-    PostgresStorage,
-    connection,
-    pool,
-    schema,
-    statements,
-)
-from omsgrain.storage.postgres import (
-    rows as adding,
-)
+from omsgrain.storage.postgres import PostgresStorage, connection, pool, schema, statements
+from omsgrain.storage.postgres import rows as adding
 from omsgrain.storage.postgres.cache import Prefetch
 from omsgrain.storage.postgres.connection import Dialect
 from omsgrain.storage.postgres.pool import Connection, ConnectionTarget

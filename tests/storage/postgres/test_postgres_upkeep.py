@@ -22,13 +22,7 @@ from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.postgres import PostgresStorage, schema, statements
 from omsgrain.storage.postgres.writer import PostgresWriter
 from omsgrain.storage.records import GrainStatus
-from omsgrain.storage.tables import (
-    BLIND,
-    HELD,
-    META,
-    NOTES,
-    SUPERSEDES,
-)
+from omsgrain.storage.tables import BLIND, HELD, META, NOTES, SUPERSEDES
 from support.child_process import run
 from support.small_grains import WHICH, change, facts, key, put, remove, retract, split
 from support.store_contract import contents, make_pairs

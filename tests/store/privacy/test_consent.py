@@ -19,17 +19,7 @@ from omsgrain.store.context import Settings, context_of
 from omsgrain.store.privacy.consent import SLA_DAYS, check_basis, is_asked
 from omsgrain.store.privacy.identity import select
 from omsgrain.store.trust import Required
-from support.invented_people import (
-    ANN,
-    DAY,
-    NOW,
-    SHOP,
-    Clock,
-    belief,
-    consent,
-    current,
-    opened,
-)
+from support.invented_people import ANN, DAY, NOW, SHOP, Clock, belief, consent, current, opened
 from support.signed_stores import WEB_ALICE, find_web
 
 ABSENT = "ab" * 32

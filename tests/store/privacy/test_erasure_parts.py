@@ -17,13 +17,7 @@ from omsgrain.privacy import load
 from omsgrain.storage import tombstones
 from omsgrain.storage.base import Writer
 from omsgrain.storage.memory import MemoryStorage
-from omsgrain.storage.tables import (
-    BLIND,
-    DUE,
-    KEYED,
-    PLAIN,
-    TOMBSTONES,
-)
+from omsgrain.storage.tables import BLIND, DUE, KEYED, PLAIN, TOMBSTONES
 from omsgrain.store.context import Settings, context_of, seq_of
 from omsgrain.store.privacy.removal import remove_grains
 from support.erasure_stores import BEN, USER, below, is_gone

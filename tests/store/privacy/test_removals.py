@@ -16,14 +16,7 @@ from omsgrain.policy.presets import load
 from omsgrain.storage.check import check
 from omsgrain.storage.lmdb.storage import LmdbStorage
 from omsgrain.storage.records import pack_ranges, ranges, ranges_of
-from omsgrain.storage.tables import (
-    AUDIT,
-    EVENTS,
-    NAMED,
-    REMOVALS,
-    SEQUENCE,
-    TOMBSTONES,
-)
+from omsgrain.storage.tables import AUDIT, EVENTS, NAMED, REMOVALS, SEQUENCE, TOMBSTONES
 from omsgrain.store import GrainStore
 from omsgrain.store.context import Settings
 from support.erasure_stores import below

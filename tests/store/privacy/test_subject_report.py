@@ -22,13 +22,7 @@ from omsgrain.privacy import load
 from omsgrain.storage.encrypted import EncryptedStorage
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.context import Settings, context_of
-from omsgrain.store.privacy.identity import (
-    FIELDS,
-    MOST,
-    OWN,
-    Identities,
-    select,
-)
+from omsgrain.store.privacy.identity import FIELDS, MOST, OWN, Identities, select
 from support.invented_people import (
     ANN,
     DAY,

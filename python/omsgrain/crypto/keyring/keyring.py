@@ -32,11 +32,7 @@ from omsgrain.crypto.keyring.file import (
     pack,
 )
 from omsgrain.crypto.keyring.ring import Ring
-from omsgrain.crypto.master_key import (
-    MasterKey,
-    load_master,
-    wrap,
-)
+from omsgrain.crypto.master_key import MasterKey, load_master, wrap
 from omsgrain.crypto.seal import KEY_SIZE, UserKeys, name_bytes
 from omsgrain.errors import ErasedError, KeyMissingError, UnsupportedError
 

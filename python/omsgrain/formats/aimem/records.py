@@ -17,15 +17,7 @@ from omsgrain import _core
 from omsgrain.errors import NotFoundError, OmsError, StoreError
 from omsgrain.formats import source, times
 from omsgrain.formats.aimem.check import AimemChecker
-from omsgrain.formats.aimem.fields import (
-    DNA,
-    LIMITS,
-    TAG,
-    AimemLimits,
-    Kind,
-    parse_urn,
-    urn,
-)
+from omsgrain.formats.aimem.fields import DNA, LIMITS, TAG, AimemLimits, Kind, parse_urn, urn
 from omsgrain.formats.document import Added, Loss
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.mif2.records import CONTENT

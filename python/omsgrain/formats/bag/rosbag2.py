@@ -14,13 +14,7 @@ from urllib.parse import quote
 
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, UnsupportedError, library
-from omsgrain.formats.bag.base import (
-    LIMITS,
-    BagChannel,
-    BagCounts,
-    BagLimits,
-    BagMessage,
-)
+from omsgrain.formats.bag.base import LIMITS, BagChannel, BagCounts, BagLimits, BagMessage
 from omsgrain.formats.bag.mcap import SUFFIX, is_mcap
 
 if TYPE_CHECKING:

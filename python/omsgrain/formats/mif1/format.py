@@ -23,12 +23,7 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
-from omsgrain.formats.mif import (
-    MifDocument,
-    Reads,
-    VersionedMif,
-    formed_of,
-)
+from omsgrain.formats.mif import MifDocument, Reads, VersionedMif, formed_of
 from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1.records import TABLE
