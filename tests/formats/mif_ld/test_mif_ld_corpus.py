@@ -14,8 +14,10 @@ from omsgrain import formats
 from omsgrain.errors import SchemaError
 from omsgrain.formats.mif_ld import directory, markdown
 from omsgrain.interchange.convert import convert
-from support.mif_ld_documents import CORPUS, FULL, FULL_1X, MINIMAL, MINIMAL_1X, spelled
+from omsgrain.interchange.validate import validate
+from support.mif_ld_documents import CITATION, CORPUS, FULL, FULL_1X, MINIMAL, MINIMAL_1X, spelled
 from support.paths import ROOT
+from support.shell import Shell
 
 
 def tree(root: Path) -> dict[str, Any]:
@@ -165,3 +167,43 @@ def test_from_another_format(tmp_path: Path) -> None:
     back = json.loads((tmp_path / "back.mif.json").read_bytes())
     assert (len(back["memories"]), len(back["todos"])) == (2, 1)
     assert len(tree(tmp_path / "out")) == 3  # two memories, and a todo as one
+
+
+OWN = MINIMAL | {"@id": "urn:mif:own"}
+BAD = MINIMAL | {"content": 5}
+
+
+@pytest.mark.parametrize(
+    "corpus",
+    [
+        {"records": [{"payload": MINIMAL}]}, {"records": [{"kind": None, "payload": MINIMAL}]},
+        {"records": [{"payload": {"a": 1}}]}, {"records": [{"kind": "memory"}]},
+        {"records": [{"kind": "memory", "payload": BAD | {"kind": "note"}}]},
+        {"records": [{"kind": "memory", "payload": CORPUS}]},
+        {"records": [{"kind": 5, "payload": BAD}, {"kind": "document"}]},
+        {"records": [MINIMAL, OWN | {"kind": "memory"}, BAD | {"@id": "urn:mif:bad"}]},
+        {"records": [MINIMAL | {"kind": "note", "payload": {}}, 3, CITATION]},
+        {"memories": [MINIMAL, 3]}, {"records": [MINIMAL], "memories": [OWN]},
+        {"records": 3, "memories": [MINIMAL]},
+    ],
+)  # fmt: skip
+def test_a_corpus_is_imported_as_it_is_validated(tmp_path: Path, corpus: dict[str, Any]) -> None:
+    file = tmp_path / "x.jsonld"
+    file.write_bytes(spelled({"@type": "MemoryCorpus", **corpus}))
+    (judged,) = validate([file])
+    found = formats.load(file)
+    assert [(one.rule, one.pointer) for one in found.problems] == [
+        (one.rule, one.pointer) for one in judged.errors
+    ]
+    if not found.problems:
+        assert json.loads(formats.dump(found, format="mif-ld").data) == json.loads(
+            file.read_bytes()
+        )
+
+
+def test_a_payload_without_a_kind_is_a_memory(shell: Shell, tmp_path: Path) -> None:
+    file, store = tmp_path / "x.jsonld", tmp_path / "store"
+    file.write_bytes(spelled({"@type": "MemoryCorpus", "records": [{"payload": MINIMAL}]}))
+    assert shell("validate", file) == 0
+    told = shell.json("import", store, file, "--user", "ada")
+    assert (told["memories_imported"], told["errors"]) == (1, [])

@@ -25,7 +25,7 @@ from omsgrain.formats.mif_ld import markdown as markdown_text
 from omsgrain.formats.mif_ld.document import SUFFIXES, Layout, Sheet, in_order, taken
 from omsgrain.formats.mif_ld.format import MIF_LD, files_of, imported, in_shape
 from omsgrain.formats.mif_ld.records import FORMAT, LIMITS, MifLdLimits, Shape, shape_of
-from omsgrain.formats.mif_ld.validate import Mode
+from omsgrain.formats.mif_ld.validate import Mode, is_of_another_kind
 from omsgrain.formats.problems import DocumentError, Problem
 
 DIRECTORY: Final = "directory"
@@ -260,7 +260,7 @@ def _single(file: Sheet, markdown: bool) -> list[Sheet]:
     for value in file.values:
         is_memory = isinstance(value, dict) and isinstance(value.get("@id"), str)
         layout: Layout = "markdown" if markdown and is_memory else "document"
-        if document.is_of_another_kind(value):  # a corpus record has no meaning outside a corpus
+        if is_of_another_kind(value):  # a corpus record has no meaning outside a corpus
             layout = "corpus"
         made.append(Sheet(document.entry(layout, [value]), [value]))
     return made

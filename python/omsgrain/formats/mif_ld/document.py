@@ -19,13 +19,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain.errors import FormatError, SchemaError
 from omsgrain.formats import json_text
 from omsgrain.formats.document import KIND, Loss, open_manifest
-from omsgrain.formats.json_text import COMPACT, spell, steps_of
+from omsgrain.formats.json_text import COMPACT, pointer_to, spell, steps_of
 from omsgrain.formats.mif_ld import lint, markdown
 from omsgrain.formats.mif_ld.markdown import KEBAB, PASCAL, URN, lost
 from omsgrain.formats.mif_ld.records import (
@@ -34,13 +34,24 @@ from omsgrain.formats.mif_ld.records import (
     LIMITS,
     LOCAL,
     VOLATILE,
+    Kind,
     MifLdLimits,
     Shape,
     is_memory,
     kind_of,
     shape_of,
 )
-from omsgrain.formats.mif_ld.validate import Mode, judge, mended
+from omsgrain.formats.mif_ld.validate import (
+    PAYLOAD,
+    RECORDS,
+    Mode,
+    array_of,
+    corpus_defects,
+    is_of_another_kind,
+    judge,
+    mended,
+    records_of,
+)
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.records import Record
 from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
@@ -49,11 +60,6 @@ from omsgrain.grain import Grain
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
 Layout: TypeAlias = Literal["document", "array", "lines", "corpus", "markdown"]
 CORPUS: Final = "MemoryCorpus"
-_RECORDS: Final = "records"
-_ARRAYS: Final = (_RECORDS, "memories")
-_PAYLOAD: Final = "payload"
-_USUAL: Final = {"kind": "memory", _PAYLOAD: None}
-"""The usual record of a memory in a corpus."""
 _LINE = re.compile(rb"\n[ \t\r]*[{]")
 
 
@@ -101,8 +107,8 @@ def _json(data: bytes, limits: MifLdLimits) -> Sheet:
         _counted(len(tree), limits)
         entry = {"layout": "array", "count": len(tree)}
         return Sheet(entry, tree, [(f"/{i}", None) for i in range(len(tree))], tree)
-    if isinstance(tree, dict) and _is_corpus(tree):
-        _counted(len(tree[_array(tree)]), limits)
+    if kind_of(tree) == "corpus" and isinstance(tree.get(array_of(tree)), list):
+        _counted(len(tree[array_of(tree)]), limits)
         return _corpus(tree)
     return Sheet({"layout": "document", "count": 1}, [tree], [("", None)], tree)
 
@@ -114,7 +120,7 @@ def tree(entry: dict[str, Any], values: Sequence[Any]) -> Any:
     if layout == "array":
         return list(values)
     if layout == "corpus" and isinstance(entry.get("corpus"), dict):
-        return entry["corpus"] | {_array(entry["corpus"]): list(_wrapped(entry, values))}
+        return entry["corpus"] | {array_of(entry["corpus"]): list(_wrapped(entry, values))}
     raise FormatError("the entry of a file does not match its documents", rule="manifest")
 
 
@@ -139,7 +145,7 @@ def write_file(
 
 
 def corpus(values: Sequence[Any]) -> dict[str, Any]:
-    whole = {"@context": CONTEXT, "@type": CORPUS, _RECORDS: []}
+    whole = {"@context": CONTEXT, "@type": CORPUS, RECORDS: []}
     runs = [[len(list(run)), wrapper] for wrapper, run in groupby(map(_wrapper, values))]
     return {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
 
@@ -161,40 +167,18 @@ def shrunk(entry: dict[str, Any], stay: Sequence[bool]) -> dict[str, Any]:
     return smaller
 
 
-def is_of_another_kind(value: Any) -> bool:
-    """Whether a corpus record has a kind that is not checked, such as a source document."""
-    kind = value.get("kind") if isinstance(value, dict) else None
-    return kind not in (None, "memory") and not is_memory(value)
-
-
-def _is_corpus(tree: dict[str, Any]) -> bool:
-    kinds = tree.get("@type")
-    named = CORPUS in kinds if isinstance(kinds, list) else kinds == CORPUS
-    return named and isinstance(tree.get(_array(tree)), list)
-
-
-def _array(tree: dict[str, Any]) -> str:
-    return next((name for name in _ARRAYS if isinstance(tree.get(name), list)), _RECORDS)
-
-
 def _corpus(tree: dict[str, Any]) -> Sheet:
     values: list[Any] = []
     places: list[tuple[str, int | None]] = []
     runs: list[list[Any]] = []
-    array = _array(tree)
-    for i, record in enumerate(tree[array]):
-        wrapper = None
-        value, place = record, f"/{array}/{i}"
-        if isinstance(record, dict) and record.get("kind") == "memory" and _PAYLOAD in record:
-            wrapper = _USUAL if [*record] == [*_USUAL] else record | {_PAYLOAD: None}
-            value, place = record[_PAYLOAD], f"{place}/{_PAYLOAD}"
+    for way, value, wrapper, _ in records_of(tree):
         values.append(value)
-        places.append((place, None))
+        places.append((pointer_to(way), None))
         if runs and (runs[-1][1] is wrapper or same(runs[-1][1], wrapper)):
             runs[-1][0] += 1
         else:
             runs.append([1, wrapper])
-    whole = tree | {array: []}
+    whole = tree | {array_of(tree): []}
     entry = {"layout": "corpus", "count": len(values), "corpus": whole, "runs": runs}
     return Sheet(entry, values, places, tree)
 
@@ -203,16 +187,16 @@ def _wrapped(entry: dict[str, Any], values: Sequence[Any]) -> Iterator[Any]:
     at = 0
     for count, wrapper in entry.get("runs", ()):
         for value in values[at : at + count]:
-            yield value if wrapper is None else wrapper | {_PAYLOAD: value}
+            yield value if wrapper is None else wrapper | {PAYLOAD: value}
         at += count
     for value in values[at:]:
-        yield {"kind": "memory", _PAYLOAD: value}
+        yield {"kind": "memory", PAYLOAD: value}
 
 
 def _wrapper(value: Any) -> dict[str, Any] | None:
     """Return the corpus record around a document; None if the document is itself a record."""
     kind = "memory" if is_memory(value) else kind_of(value)
-    return None if kind is None or is_of_another_kind(value) else {"kind": kind, _PAYLOAD: None}
+    return None if kind is None or is_of_another_kind(value) else {"kind": kind, PAYLOAD: None}
 
 
 # -- by lines, and Markdown -----------------------------------------------------------------------
@@ -397,10 +381,15 @@ def taken(sheet: Sheet, *, mode: Mode, strict_published: bool = False) -> Sheet:
     values, good, places = [], [], []
     warnings, problems = list(sheet.warnings), list(sheet.problems)
     dropped: list[Problem] = []
-    for value, (place, line) in zip(sheet.values, sheet.places, strict=True):
+    kind: Kind | None = None
+    judged: Iterable[bool] = repeat(True, len(sheet.values))
+    if sheet.entry["layout"] == "corpus":
+        kind, judged = "memory", (one.is_memory for one in records_of(sheet.tree))
+        problems += corpus_defects(sheet.tree)
+    for value, (place, line), asked in zip(sheet.values, sheet.places, judged, strict=True):
         errors: list[Problem] = []
-        if not (sheet.entry["layout"] == "corpus" and is_of_another_kind(value)):
-            verdict = judge(value, mode=mode, strict_published=strict_published)
+        if asked:
+            verdict = judge(value, kind=kind, mode=mode, strict_published=strict_published)
             errors = _placed(verdict.findings[:_OF_ONE], place, line)
             warnings += _some(warnings, _placed(verdict.warnings, place, line))
             problems += _some(problems, errors)

@@ -29,7 +29,16 @@ from omsgrain.formats.mif_ld.defects import (
     phrase,
     place_of,
 )
-from omsgrain.formats.mif_ld.records import KINDS, SHAPES, Kind, Shape, kind_of, shape_of, telling
+from omsgrain.formats.mif_ld.records import (
+    KINDS,
+    SHAPES,
+    Kind,
+    Shape,
+    is_memory,
+    kind_of,
+    shape_of,
+    telling,
+)
 from omsgrain.formats.mif_ld.schema import SAY_NOTHING, Node, check, load
 from omsgrain.formats.problems import MOST, Problem
 
@@ -256,8 +265,12 @@ def _outline() -> _core.Outline:
 Mode = Literal["schema", "lenient", "extra"]
 MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 
-_ARRAYS: Final = ("records", "memories")
-"""Members that hold the records of a corpus."""
+RECORDS: Final = "records"
+PAYLOAD: Final = "payload"
+USUAL: Final = {"kind": "memory", PAYLOAD: None}
+"""The usual record of a memory in a corpus."""
+_ARRAYS: Final = (RECORDS, "memories")
+"""Members that hold the records of a corpus; the first of them that is an array does."""
 _GOOD: Final = MifLdVerdict()
 _KINDS: Final = frozenset((None, *KINDS))
 _SHAPES: Final = frozenset((None, *SHAPES))
@@ -307,20 +320,62 @@ def memories_in(document: Any, kind: Kind | None = None) -> Iterator[tuple[Way, 
             if isinstance(one, dict):
                 yield from (((at, *way), inner) for way, inner in memories_in(one, kind))
     elif isinstance(document, dict) and (kind or kind_of(document)) == "corpus":
-        yield from records_of(document)
+        yield from ((one.way, one.value) for one in records_of(document) if one.is_memory)
     else:
         yield (), document
 
 
-def records_of(corpus: dict[str, Any]) -> Iterator[tuple[Way, Any]]:
-    """Yield the memories of a corpus with their paths; skip records of other kinds."""
+def array_of(corpus: dict[str, Any]) -> str:
+    return next((name for name in _ARRAYS if isinstance(corpus.get(name), list)), RECORDS)
+
+
+class CorpusRecord(NamedTuple):
+    way: Way  # the path of the value
+    value: Any  # the memory; of another kind, the whole record
+    wrapper: dict[str, Any] | None = None  # the record around a memory, without it
+    is_memory: bool = True
+
+
+def records_of(corpus: dict[str, Any]) -> Iterator[CorpusRecord]:
+    """Yield the records of a corpus; those without a kind are memories."""
+    name = array_of(corpus)
+    listed = corpus.get(name)
+    for at, one in enumerate(listed) if isinstance(listed, list) else ():
+        usual = isinstance(one, dict) and one.get("kind") == "memory" and PAYLOAD in one
+        if is_of_another_kind(one):
+            yield CorpusRecord((name, at), one, is_memory=False)
+        elif usual or _wraps(one):
+            wrapper = USUAL if usual and [*one] == [*USUAL] else one | {PAYLOAD: None}
+            yield CorpusRecord((name, at, PAYLOAD), one.get(PAYLOAD), wrapper)
+        else:
+            yield CorpusRecord((name, at), one)
+
+
+def is_of_another_kind(value: Any) -> bool:
+    """Whether a corpus record has a kind that is not checked, such as a source document."""
+    kind = value.get("kind") if isinstance(value, dict) else None
+    return kind not in (None, "memory") and not is_memory(value)
+
+
+def _wraps(record: Any) -> bool:
+    """Whether a record has a kind or a payload that are not members of a memory's own."""
+    if not isinstance(record, dict) or record.keys().isdisjoint(USUAL):
+        return False
+    return not is_memory(record)
+
+
+def corpus_defects(corpus: dict[str, Any]) -> list[LintFinding]:
+    """Return the defects of a corpus itself, without those of its records."""
+    if not any(name in corpus for name in _ARRAYS):
+        return [finding("MIF-MISSING", (), "must have required property 'records'", None)]
+    found = []
     for name in _ARRAYS:
-        listed = corpus.get(name)
-        for at, one in enumerate(listed) if isinstance(listed, list) else ():
-            if not isinstance(one, dict) or one.keys().isdisjoint(("kind", "payload")):
-                yield (name, at), one
-            elif one.get("kind", "memory") == "memory":
-                yield (name, at, "payload"), one.get("payload")
+        if not isinstance(corpus.get(name, []), list):
+            found.append(finding("MIF-VALUE", (name,), "must be array", corpus[name]))
+        elif name in corpus and name != array_of(corpus):
+            says = f"must not be beside {array_of(corpus)!r}"
+            found.append(finding("MIF-VALUE", (name,), says, corpus[name]))
+    return found
 
 
 class _ValidationOptions(NamedTuple):
@@ -417,15 +472,8 @@ def _corpus(document: Any, asked: _ValidationOptions) -> MifLdVerdict:
     if not isinstance(document, dict):
         one = finding("MIF-VALUE", (), "must be object", document)
         return MifLdVerdict((one,), total=1)
-    if not any(name in document for name in _ARRAYS):
-        one = finding("MIF-MISSING", (), "must have required property 'records'", None)
-        return MifLdVerdict((one,), total=1)
-    wrong = [
-        finding("MIF-VALUE", (name,), "must be array", document[name])
-        for name in _ARRAYS
-        if not isinstance(document.get(name, []), list)
-    ]
-    found = _many(records_of(document), asked, "memory")
+    wrong = corpus_defects(document)
+    found = _many(memories_in(document, "corpus"), asked, "memory")
     findings, total = (*wrong, *found.findings)[:MOST], found.total + len(wrong)
     return replace(found, findings=findings, total=total)
 
