@@ -4,23 +4,38 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import omsgrain as og
 from omsgrain import _core
+from omsgrain.crypto.keyring import KeyRing
 from omsgrain.errors import InvalidationDeniedError, NotFoundError
 from omsgrain.formats.document import Manifest, manifest, open_manifest
 from omsgrain.formats.mif2.format import MIF2 as MIF2_FORMAT
 from omsgrain.formats.source import NAMES, Source
 from omsgrain.grain import make
-from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory import removal, verbs
+from omsgrain.store.context import Settings
 from support.aimem_imports import holdings
-from support.mif_imports import MAKERS, USER, contents, current, opened, uuid
+from support.counted_reads import CountedStorage
+from support.invented_people import belief
+from support.mif_imports import (
+    MAKERS,
+    NOW,
+    USER,
+    Maker,
+    contents,
+    current,
+    kept_documents,
+    opened,
+    uuid,
+)
+from support.store_kinds import POSTGRES, SEALED_POSTGRES, made
 
 MIF2 = MAKERS[0]
 GRAPH: dict[str, Any] = {
@@ -54,9 +69,43 @@ def said(store: og.GrainStore, **options: Any) -> dict[str, Any]:
     return found
 
 
-def kept(store: og.GrainStore) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(export_document(store, USER, document="exp_a1b2")[0].data)
+def kept(store: og.GrainStore, **options: Any) -> dict[str, Any]:
+    data = export_document(store, USER, document="exp_a1b2", **options)[0].data
+    found: dict[str, Any] = json.loads(data)
     return found
+
+
+@pytest.mark.parametrize("kind", ["memory", "lmdb", "sealed lmdb", POSTGRES, SEALED_POSTGRES])
+@pytest.mark.parametrize("purpose", ["transfer", "access"])
+def test_a_kept_document_is_looked_up(tmp_path: Path, kind: str, purpose: str) -> None:
+    """It read all of the user's grains: 130 ms with 20,000 of them, 310 ms if encrypted."""
+    counted, read = CountedStorage(made(kind, tmp_path / "m.omsg")), list[tuple[int, int]]()
+    with KeyRing.create(tmp_path / "x.keys", master=bytes(32)) as ring:
+        settings = Settings(keys=ring if "sealed" in kind else None, clock=lambda: NOW)
+        with og.GrainStore(counted, settings) as store:
+            rules(store, document(1, 2))
+            for many in (10, 500):
+                grains = [belief(f"{many} {n}", user_id=USER) for n in range(many)]
+                added = store.put_many(grains).addresses
+                store.privacy.restrict(*filter(None, added[::2]), reason_code="asked")
+                counted.rows = counted.calls = 0
+                assert kept(store, purpose=purpose) == document(1, 2)
+                read.append((counted.rows, counted.calls))
+    assert read[0] == read[1]
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_a_document_whose_id_no_grain_can_have_is_known_by_its_hash(
+    store: og.GrainStore, maker: Maker
+) -> None:
+    whole = maker.document(maker.memory(1, "tea"))
+    whole["export_meta" if maker is MIF2 else "export"]["id"] = "\ufeffexp"
+    import_document(store, maker.load(whole))
+    (id,) = kept_documents(store)
+    assert json.loads(export_document(store, USER, document=id)[0].data) == whole
+    for other in ("\ufeffexp", "\ud800", "", MIF2.id(1)):
+        with pytest.raises(NotFoundError):
+            export_document(store, USER, document=other)
 
 
 def test_a_document_with_a_bad_record_is_kept_without_it(store: og.GrainStore) -> None:
@@ -229,7 +278,7 @@ def test_an_erased_person_does_not_come_back(store: og.GrainStore) -> None:
     rules(store, document(1, 2))
     store.privacy.erase([USER], reason_code="asked")
     assert "document_not_kept" in rules(store, document(1, 2))
-    assert not documents(store, USER)
+    assert not kept_documents(store)
     assert said(store) == {}
 
 

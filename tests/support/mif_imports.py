@@ -14,6 +14,8 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.crypto.keyring import KeyRing
 from omsgrain.formats import Import
+from omsgrain.formats.document import KIND
+from omsgrain.formats.source import NAMES, Source
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.interchange.outcome import MifReport
 from omsgrain.storage.memory import MemoryStorage
@@ -97,6 +99,18 @@ def opened(ring: KeyRing | None = None, now: int = NOW) -> Iterator[og.GrainStor
 def fates(report: MifReport) -> list[str]:
     """Return the outcome of each record, in the order of the document."""
     return [one.fate for one in report.records]
+
+
+def kept_documents(store: og.GrainStore, user_id: str = USER) -> dict[str, str]:
+    """The formats of a user's kept documents, by id."""
+    found = [
+        Source.of(grain)
+        for name in NAMES
+        for grain in store.iter_query(
+            user_id=user_id, type="state", namespace=name, bookkeeping=True
+        )
+    ]
+    return {source.id: source.format for source in found if source and source.kind == KIND}
 
 
 def contents(store: og.GrainStore, user_id: str = USER) -> list[str]:

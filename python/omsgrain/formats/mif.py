@@ -339,8 +339,9 @@ class VersionedMif(Mif):
         return envelope
 
     def export_name(self, id: Any) -> str | None:
-        """The id of an export, by which its manifest is known; None if it has none."""
-        return id if isinstance(id, str) else None
+        """The id of an export, by which its manifest is found; None if it has none."""
+        # No index has a name that begins with a byte order mark.
+        return id if isinstance(id, str) and not id.startswith("\ufeff") else None
 
     @abstractmethod
     def vector(self, item: RecordItem) -> Vector | None:

@@ -157,8 +157,9 @@ class Export:
         user_id: str,
         purpose: Purpose,
         alive: Callable[[], None] = lambda: None,
+        origin: str | None = None,
     ) -> None:
-        self.memory = UserMemory(store, user_id, alive, purpose)
+        self.memory = UserMemory(store, user_id, alive, purpose, origin)
         self.rules: set[str] = set()  # by which somebody should review the export
         self._store, self._purpose = store, purpose
 

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError
@@ -46,7 +46,7 @@ from omsgrain.formats.source import NAMES, Source
 from omsgrain.formats.table import VERSIONS, version
 from omsgrain.grain import Grain, as_put
 from omsgrain.interchange.export import Export
-from omsgrain.interchange.user_memory import MemoryPage, UserMemory
+from omsgrain.interchange.user_memory import MemoryPage
 from omsgrain.storage.erasure_queue import RETENTION
 from omsgrain.store.context import context_of
 from omsgrain.store.import_batch import ImportStep, record
@@ -218,29 +218,6 @@ def _manifests(store: GrainStore, user_id: str) -> Iterator[Grain]:
 # -- giving a document back -----------------------------------------------------------------------
 
 
-class KeptDocument(NamedTuple):
-    id: str  # by what it is known: that of the export, or else the hash of its bytes
-    format: str  # ``mif2``, ``mif1`` or ``mif-ld``
-    seq: int  # the number of the grain that lists it
-
-
-def documents(
-    store: GrainStore, user_id: str, purpose: Purpose = "transfer"
-) -> list[KeptDocument]:
-    """Return the documents that are kept of a user, in the order in which they came."""
-    found: list[KeptDocument] = []
-
-    def look(page: MemoryPage, seq: int, grain: Grain) -> None:
-        source = Source.of(grain)
-        if source is not None and source.kind == KIND and source.format in VERSIONS:
-            found.append(KeptDocument(source.id, source.format, seq))
-
-    memory = UserMemory(store, user_id, purpose=purpose)
-    for _ in memory.each(memory.seqs, look, strict=False):
-        pass
-    return found
-
-
 def kept_pieces(
     store: GrainStore,
     user_id: str,
@@ -254,11 +231,8 @@ def kept_pieces(
     Its records are in memory once, as text. Some documents are made at once: those with a spelling
     of their own, those in JSON-LD, and those that carry grains of another format.
     """
-    named = [one for one in documents(store, user_id, purpose) if one.id == id]
-    if not named:
-        raise NotFoundError("no such document is kept of this user", field="/document")
-    export = _KeptExport(store, user_id, named[-1], purpose)
-    of = version(export.of.format)
+    export = _KeptExport(store, user_id, id, purpose)
+    of = export.of
     document, losses = export.texts(), list[Loss]()
     if document is not None:
         found = of.pieces(of.current(document), export.manifest.layout or "json")
@@ -271,21 +245,27 @@ def kept_pieces(
 
 
 class _KeptExport(Export):
-    """The export of a document that is kept."""
+    """The export of a document that is kept; of several with one id the last one."""
 
-    def __init__(
-        self, store: GrainStore, user_id: str, of: KeptDocument, purpose: Purpose
-    ) -> None:
-        super().__init__(store, user_id, purpose)
-        self.of = of
+    def __init__(self, store: GrainStore, user_id: str, id: str, purpose: Purpose) -> None:
+        super().__init__(store, user_id, purpose, origin=id)
+
+        def find(page: MemoryPage, seq: int, grain: Grain) -> int | None:
+            source = Source.of(grain)  # a record can have the same id
+            if source is None or (source.kind, source.id) != (KIND, id):
+                return None
+            return seq if source.format in VERSIONS else None
 
         def look(page: MemoryPage, seq: int, whole: Grain) -> Manifest | None:
             return open_manifest(whole, partial(self._one, page))
 
-        (manifest,) = self.memory.each([of.seq], look)
+        found = self.memory.each(self.memory.seqs, find, strict=False)
+        self._whole = [seq for seq in found if seq is not None][-1:]
+        manifest = next(self.memory.each(self._whole, look), None)
         if manifest is None:
             raise NotFoundError("no such document is kept of this user", field="/document")
         self.manifest = manifest
+        self.of = version(manifest.format)
 
     def _one(self, page: MemoryPage, address: str) -> Grain:
         """A grain of the document, if it may leave."""
@@ -298,7 +278,7 @@ class _KeptExport(Export):
 
     def texts(self) -> dict[str, Any] | None:
         """The document with its records as texts; None if it cannot be made so."""
-        found, kind = self.manifest, version(self.of.format)
+        found, kind = self.manifest, self.of
         if not kind.in_pieces or found.text or found.style not in (None, COMPACT):
             return None
         arrays: dict[str, Any] = {}
@@ -306,7 +286,7 @@ class _KeptExport(Export):
             records = arrays[pointer] = JsonTexts()
             for at in range(0, len(listed), _PAGE):
                 look = partial(self._records, kind, listed[at : at + _PAGE])
-                for found_record in next(self.memory.each([self.of.seq], look)):
+                for found_record in next(self.memory.each(self._whole, look)):
                     if found_record is None:
                         return None
                     records.append(bare(*found_record))
@@ -322,7 +302,7 @@ class _KeptExport(Export):
 
     def grains(self) -> list[Grain]:
         """All grains that the document is made of."""
-        (found,) = self.memory.each([self.of.seq], self._all)
+        (found,) = self.memory.each(self._whole, self._all)
         return found
 
     def _all(self, page: MemoryPage, seq: int, whole: Grain) -> list[Grain]:

@@ -113,6 +113,7 @@ class UserMemory:
     """The current grains of a tenant, by their rising numbers ``seqs``.
 
     Restricted grains, and those whose retention is over, are only for the tenant's own access.
+    With ``origin`` only the grains with this id, which are looked up.
     """
 
     def __init__(
@@ -121,12 +122,14 @@ class UserMemory:
         tenant: str,
         alive: Callable[[], None] = lambda: None,
         purpose: Purpose = "transfer",
+        origin: str | None = None,
     ) -> None:
         check_tenant(tenant)
         self._all = purpose == "access"
         self._context = context_of(store)
         self._alive = alive
         self._tenant = normalize("NFC", tenant)
+        self._origin = origin
         with self._open() as snapshot:
             reader = snapshot.reader
             self._erasures = self._times(reader)
@@ -137,9 +140,9 @@ class UserMemory:
                 self._over = retention_over(reader, self._context.settings.clock())
             if isinstance(reader, DecryptingReader):
                 _refuse_unknown(reader)
-            current = array("Q", (seq for seq in snapshot.numbers("current") if seq > doomed))
+            current = array("Q", (s for s in snapshot.numbers("current", origin) if s > doomed))
             if self._all:
-                current.extend(seq for seq in _restricted(snapshot) if seq > doomed)
+                current.extend(seq for seq in self._restricted(snapshot) if seq > doomed)
         self._doomed, self._late = doomed, [seq for seq in current if seq in self._over]
         found = array("Q", (seq for seq in current if seq not in self._over))
         rising = all(found[i - 1] < found[i] for i in range(1, len(found)))
@@ -162,7 +165,7 @@ class UserMemory:
     def withheld(self) -> dict[str, int]:
         """How many memories of the tenant are not read, by reason."""
         with self._open() as snapshot:
-            idle = [] if self._all else _restricted(snapshot)
+            idle = [] if self._all else self._restricted(snapshot)
             idle = [seq for seq in idle if seq > self._doomed and seq not in self._over]
             counts = {
                 export_filter.OVER: sum(_is_memory(snapshot, seq) for seq in self._late),
@@ -206,16 +209,15 @@ class UserMemory:
             return None
         return snapshot.grain(seq)
 
-
-def _restricted(snapshot: SourceSnapshot) -> list[int]:
-    """The numbers of the grains that would be current if they were not restricted."""
-    found: list[int] = []
-    past = snapshot.numbers("past")
-    while keys := [SEQUENCE.pack(seq) for seq in islice(past, _STATES)]:
-        rows = snapshot.reader.some_rows(STATES, keys)
-        found += (SEQUENCE.unpack(key)[0] for key in keys
-                  if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
-    return found
+    def _restricted(self, snapshot: SourceSnapshot) -> list[int]:
+        """The numbers of the grains that would be current if they were not restricted."""
+        found: list[int] = []
+        past = snapshot.numbers("past", self._origin)
+        while keys := [SEQUENCE.pack(seq) for seq in islice(past, _STATES)]:
+            rows = snapshot.reader.some_rows(STATES, keys)
+            found += (SEQUENCE.unpack(key)[0] for key in keys
+                      if key in rows and rows[key][0] & PAST == RESTRICTED)  # fmt: skip
+        return found
 
 
 def _is_memory(snapshot: SourceSnapshot, seq: int) -> bool:

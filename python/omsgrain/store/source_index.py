@@ -7,6 +7,7 @@ up many together, and a user without grains costs a single look-up.
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -34,6 +35,7 @@ from omsgrain.store.vectors import vectors_at
 if TYPE_CHECKING:
     from omsgrain.crypto.seal import UserKeys
 
+_NEVER = re.compile("\\A\ufeff|[\ud800-\udfff]")  # in a name that no string of OMS can be
 _ANY = b"x"  # what the keys of all origins begin with
 _SEALED = _core.term("sealed", None)
 _LONGEST = 2_048  # bytes of the name of a tenant
@@ -85,10 +87,8 @@ class SourceSnapshot:
 
     def find(self, ids: Iterable[str], which: Which = "all") -> dict[str, list[SourcedGrain]]:
         """Find the grains with these ids: the current ones first, then the newest."""
-        # No grain is found by a name that begins with a byte order mark: no string of OMS does.
-        wanted = [name for name in dict.fromkeys(ids) if not name.startswith("\ufeff")]
         found: dict[str, list[SourcedGrain]] = {}
-        for name, seq in chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which)):
+        for name, seq in self._named(ids, which):
             one = self._own(seq)
             if one is None or (one.expired and which == "current"):
                 continue
@@ -99,6 +99,10 @@ class SourceSnapshot:
             several.sort(key=lambda one: (one.current, one.grain.get("created_at", 0)))
             several.reverse()
         return found
+
+    def _named(self, ids: Iterable[str], which: Which) -> Iterator[tuple[str, int]]:
+        wanted = [name for name in dict.fromkeys(ids) if not _NEVER.search(name)]
+        return chain(self._in_the_clear(wanted, which), self._under_keys(wanted, which))
 
     def _in_the_clear(self, ids: Sequence[str], which: Which) -> Iterator[tuple[str, int]]:
         plain, user = self._plain, self._user
@@ -123,13 +127,18 @@ class SourceSnapshot:
                 if which == "all" or self._plain.is_past(seq) == (which == "past"):
                     yield name, seq
 
-    def numbers(self, which: Which) -> Iterator[int]:
+    def numbers(self, which: Which, origin: str | None = None) -> Iterator[int]:
         """Yield the sequence numbers of the user's grains; names that are too long share some.
+
+        With an origin only of the grains with this id, which are looked up.
 
         Raises:
             KeyMissingError: the store has sealed grains, and was opened without keys.
         """
         check_keys(self.reader)
+        if origin is not None:
+            yield from (seq for _, seq in self._named([origin], which))
+            return
         yield from map(_seq, self._plain.places(self._user, None, False, which))
         if self._keys is not None:
             for seq in seqs_of(self._plain, self._keys.number):

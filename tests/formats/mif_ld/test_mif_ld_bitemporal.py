@@ -16,12 +16,11 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.formats import times
 from omsgrain.formats.mif_ld.temporal import is_known, is_valid
-from omsgrain.interchange.kept import documents
 from omsgrain.interchange.mif_export import export_document
 from omsgrain.interchange.mif_import import import_document
 from omsgrain.memory.record import id_of
 from support.conversion_pairs import FEWER
-from support.mif_imports import opened
+from support.mif_imports import kept_documents, opened
 from support.mif_ld_documents import MEMORIES, MINIMAL, MINIMAL_1X, TIMES, spelled
 from support.shell import Shell
 
@@ -165,8 +164,8 @@ def test_a_document_comes_back_unchanged(store: og.GrainStore) -> None:
         for number, shape in enumerate(SHAPES)
     ]  # fmt: skip
     take(store, *whole)
-    (kept,) = documents(store, USER)
-    assert json.loads(export_document(store, USER, document=kept.id)[0].data) == whole
+    (kept,) = kept_documents(store, USER)
+    assert json.loads(export_document(store, USER, document=kept)[0].data) == whole
     dump, _ = export_document(store, USER, format="mif-ld", strict=True)
     assert [one["payload"] for one in json.loads(dump.data)["records"]] == whole
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from omsgrain.storage.memory import MemoryStorage
 from omsgrain.storage.tables import BLIND, DUE, KEYED, PLAIN, TOMBSTONES
 from omsgrain.store.context import Settings, context_of, seq_of
 from omsgrain.store.privacy.removal import remove_grains
+from support.counted_reads import CountedStorage
 from support.erasure_stores import BEN, USER, below, is_gone
 from support.invented_people import Clock, belief, opened
 from support.store_kinds import POSTGRES, made
@@ -142,44 +141,11 @@ def test_a_record_is_let_back_by_superseding_too(tmp_path: Path) -> None:
 # --- what an erasure costs -----------------------------------------------------------------------
 
 
-class Counting:
-    """A store that counts the rows which its readers give."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner, self.rows = inner, 0
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    @contextmanager
-    def read(self) -> Iterator[Any]:
-        with self._inner.read() as reader:
-            yield CountingReader(reader, self)
-
-    def write(self, work: Any, **options: Any) -> Any:
-        return self._inner.write(lambda writer: work(CountingReader(writer, self)), **options)
-
-
-class CountingReader:
-    def __init__(self, inner: Any, count: Counting) -> None:
-        self._inner, self._count = inner, count
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        walks = name in ("rows", "places", "keys")
-        return partial(self._each, found) if walks else found
-
-    def _each(self, walk: Any, *given: Any, **named: Any) -> Iterator[Any]:
-        for one in walk(*given, **named):
-            self._count.rows += 1
-            yield one
-
-
 @pytest.mark.parametrize("kind", ["memory", "lmdb", POSTGRES])
 def test_erasing_one_grain_reads_as_much_after_many_erasures(tmp_path: Path, kind: str) -> None:
     """It read every event of the store: 3.7 s after a million erasures."""
     inner = made(kind, tmp_path / "m.omsg")
-    counted = Counting(inner)
+    counted = CountedStorage(inner)
     store, read = og.GrainStore(counted), list[int]()
     for many in (20, 200, 2_000):
         doomed = [belief(f"{many} {n}", user_id="old") for n in range(many)]

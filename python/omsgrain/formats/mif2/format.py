@@ -103,7 +103,7 @@ class Mif2(mif.VersionedMif):
         return self.imported(data, found, style, user_id=user_id, exact=exact)
 
     def export_name(self, id: Any) -> str | None:
-        return short_name(id)
+        return super().export_name(short_name(id))
 
     def vector(self, item: documents.RecordItem) -> documents.Vector | None:
         if item.kind != "memory" or item.of is not None:
