@@ -178,7 +178,7 @@ def _records(room: Path) -> Iterator[Run]:
         def run(data: bytes) -> None:
             try:
                 tree = msgpack.unpackb(data, strict_map_key=False)
-            except (ValueError, TypeError, msgpack.UnpackException):
+            except (ValueError, TypeError):
                 return
             items = [
                 one if isinstance(one, bytes) else _record(one)

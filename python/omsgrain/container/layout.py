@@ -359,7 +359,7 @@ def unpack_manifest(data: bytes, count: int) -> dict[str, dict[str, Any]]:
             max_array_len=0,
             max_ext_len=0,
         )
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError) as error:
         raise CorruptError("not canonical MessagePack") from error
     if not isinstance(raw, dict):
         raise NotMapError("not a map")

@@ -153,7 +153,7 @@ def _model(key: bytes, row: bytes) -> Model:
         record = msgpack.unpackb(row)
         name = key.partition(_END)[0].decode()
         return Model(name, int(record["id"]), int(record["dimension"]))
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+    except (ValueError, TypeError, KeyError) as error:
         raise StoreError("a row in the table of models is damaged") from error
 
 

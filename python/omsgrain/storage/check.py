@@ -334,7 +334,7 @@ def _number(key: bytes) -> int | None:
 def _unpack(row: bytes) -> Any:
     try:
         return msgpack.unpackb(row)
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError):
         return None
 
 

@@ -112,7 +112,7 @@ def _parsed(row: bytes) -> tuple[IndexedPath, ...]:
             )
             for number, keys, first, last, blind in msgpack.unpackb(row)
         ]
-    except (ValueError, TypeError, OverflowError, msgpack.UnpackException):
+    except (ValueError, TypeError, OverflowError):
         found = []
     numbers = {one.number for one in found}
     if not 0 < len(found) == len(numbers) <= _MOST_NUMBERS or not all(map(_is_sound, found)):

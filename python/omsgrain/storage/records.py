@@ -153,7 +153,7 @@ def unpack(row: bytes | None) -> GrainStatus:
             and (until is None or type(until) is int)
             and (ends is None or type(ends) is int)
         )
-    except (IndexError, KeyError, ValueError, AttributeError, TypeError, msgpack.UnpackException):
+    except (IndexError, KeyError, ValueError, AttributeError, TypeError):
         sound = False
     if not sound:
         raise IntegrityError("the state of a stored grain is damaged")
@@ -245,7 +245,7 @@ def _models(reader: Reader, table: Table) -> Iterator[bytes]:
 
 def _forget_model(writer: Writer, number: int) -> None:
     for key, row in list(writer.rows(MODELS)):
-        with suppress(ValueError, TypeError, KeyError, msgpack.UnpackException):  # damaged
+        with suppress(ValueError, TypeError, KeyError):  # damaged
             if msgpack.unpackb(row)["id"] == number:
                 writer.set_row(MODELS, key, None)
 
@@ -317,7 +317,7 @@ def _read(row: bytes) -> tuple[int, str]:
 def _parsed(row: bytes) -> tuple[int, str]:
     try:
         at, name = msgpack.unpackb(row)
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError):
         at = name = None
     if type(at) is not int or at < 1 or type(name) is not str:
         raise IntegrityError("the row with the holds and restrictions of a grain is damaged")

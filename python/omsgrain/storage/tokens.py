@@ -276,7 +276,7 @@ def _unpack(row: bytes) -> Token:
             and type(created) is int
             and all(one is None or type(one) is int for one in (revoked, expires, used))
         )
-    except (KeyError, TypeError, ValueError, AttributeError, msgpack.UnpackException):
+    except (KeyError, TypeError, ValueError, AttributeError):
         sound = False
     if not sound:
         raise IntegrityError("the row of a token is damaged")

@@ -165,7 +165,7 @@ def read_row(row: bytes) -> tuple[int, str, int, bytes]:
         said = msgpack.unpackb(row)
         times, hint = toggles.counted(int(said.get("n", 1))), bytes(said.get("h", b""))
         return int(said["t"]), str(said["r"]), times, hint
-    except (ValueError, TypeError, KeyError, AttributeError, msgpack.UnpackException):
+    except (ValueError, TypeError, KeyError, AttributeError):
         raise IntegrityError("a tombstone cannot be read: its row is damaged") from None
 
 

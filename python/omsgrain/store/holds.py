@@ -64,7 +64,7 @@ def holds(reader: Reader, seq: int) -> tuple[Hold, ...]:
     row = reader.row(HOLDS, SEQUENCE.pack(seq))
     try:
         return () if row is None else tuple(Hold(*item) for item in msgpack.unpackb(row))
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError):
         raise IntegrityError("the row with the holds of a grain is damaged") from None
 
 

@@ -49,7 +49,7 @@ def is_about(row: bytes, addresses: Collection[str]) -> bool:
     try:
         review = msgpack.unpackb(row)
         return review.get("address") in addresses or review.get("by") in addresses
-    except (ValueError, TypeError, AttributeError, msgpack.UnpackException):
+    except (ValueError, TypeError, AttributeError):
         return any(address.encode() in row for address in addresses)
 
 
@@ -73,7 +73,7 @@ class Reviews(StorePart):
                     for key, row in rows
                 ]
             )
-        except (struct.error, ValueError, TypeError, msgpack.UnpackException):
+        except (struct.error, ValueError, TypeError):
             raise IntegrityError("the row of a review is damaged") from None
 
     def resolve(self, number: int) -> None:

@@ -165,7 +165,7 @@ def unpack_value(cls: type[T], data: bytes) -> T:
     """Decode a value of a type; check the types of all its parts."""
     try:
         read = msgpack.unpackb(data, use_list=False, strict_map_key=True)
-    except (ValueError, TypeError, RecursionError, msgpack.UnpackException):
+    except (ValueError, TypeError):
         raise CorruptError("not a sync message: invalid MessagePack") from None
     made: T = _made(cls, read)
     return made

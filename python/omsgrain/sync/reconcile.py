@@ -227,7 +227,7 @@ def _scope(namespaces: Sequence[str] | None) -> bytes:
 def _read(row: bytes) -> Iterator[Any]:
     try:
         return iter(msgpack.unpackb(row, use_list=False))
-    except (ValueError, TypeError, msgpack.UnpackException):
+    except (ValueError, TypeError):
         raise StoreError("a row about an earlier sync is damaged") from None
 
 

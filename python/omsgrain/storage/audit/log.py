@@ -155,7 +155,7 @@ def unpack_entry(row: bytes) -> dict[str, Any] | None:
         return None
     try:
         body = msgpack.unpackb(row[HASH:])
-    except (ValueError, TypeError, msgpack.UnpackException, RecursionError):
+    except (ValueError, TypeError):
         return None
     return body if type(body) is dict and _ALWAYS <= body.keys() else None
 
