@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import base64
 import json
-from datetime import datetime, timedelta, timezone
 from typing import Any, NoReturn
 
+from omsgrain import _core
 from omsgrain.errors import CorruptError
 
 
@@ -49,7 +49,12 @@ def _text(value: Any) -> str:
 def time_text(ms: int) -> str | None:
     """Return the time in RFC 3339; None outside of the years 1 to 9999."""
     try:
-        time = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=ms)
+        return spell_millis(ms)
     except OverflowError:
         return None
-    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def spell_millis(ms: int) -> str:
+    """Write a time with three digits after the point; OverflowError outside of those years."""
+    text = _core.spell_time(ms)
+    return text if "." in text else f"{text[:-1]}.000Z"

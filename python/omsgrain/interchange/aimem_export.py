@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from omsgrain.crypto.detached import signature_path
 from omsgrain.durable import NewFiles
 from omsgrain.errors import SchemaError, StoreError, UnsupportedError
+from omsgrain.formats import times
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.fields import ARRAYS, DNA, FORMAT, SCOPES, VERSION, Kind
@@ -99,7 +100,7 @@ class BundleOptions(ExportOptions):
             )
 
     @cached_property
-    def instant(self) -> fields.Instant | None:
+    def instant(self) -> times.Instant | None:
         """The time of ``since``, to compare with."""
         return fields.parse_time(self.since) if isinstance(self.since, str) else None
 
@@ -402,7 +403,7 @@ class AimemExport(MemoryExport):
             "version": VERSION,
             "producer": producer,
             "tenant_id": self._tenant_id,
-            "exported_at": fields.spell(self.now),
+            "exported_at": times.spell(self.now),
             "scope": self._asked.scope,
             "since": self._asked.since,
             "embedding_dim": None if model is None else model.dimension,

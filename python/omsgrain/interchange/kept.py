@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omsgrain import _core, formats
 from omsgrain.errors import FormatError, NotFoundError, OmsError
+from omsgrain.formats import times
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.aimem.check import WARNINGS
 from omsgrain.formats.aimem.fields import ARRAYS, Kind
@@ -88,7 +89,7 @@ class KeptBundle:
             names[kind]: [digest.hex() for digest in listed]
             for kind, listed in self._digests.items()
         }
-        created_at = fields.of_grain(fields.parse_time(self._envelope["exported_at"]))
+        created_at = times.of_grain(fields.parse_time(self._envelope["exported_at"]))
         whole = Manifest(AIMEM, self._envelope["checksum"], self._envelope, arrays)
         grains = manifest(whole, created_at=created_at, user_id=self._tenant)
         store.put_many(grains, allow_erased=allow_erased)

@@ -17,7 +17,7 @@ from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample, sealed
 from omsgrain.conformance.aimem import changed as changed_sample
 from omsgrain.conformance.rule import spelled
 from omsgrain.errors import FormatError
-from omsgrain.formats import DocumentError
+from omsgrain.formats import DocumentError, times
 from omsgrain.formats.aimem import document as bundle
 from omsgrain.formats.aimem import document as stream
 from omsgrain.formats.aimem import fields, signature
@@ -256,7 +256,7 @@ NO_TIMES = [
 def test_times(text: str, millis: int) -> None:
     instant = fields.parse_time(text)
     assert instant is not None and instant.millis == millis
-    again = fields.parse_time(fields.spell(millis))
+    again = fields.parse_time(times.spell(millis))
     assert again is not None and again.millis == millis
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any, Final
 
+from omsgrain.formats import times
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem
@@ -134,7 +135,7 @@ class AimemChecker:
         self._limits = limits
         self._producer = self._scope = ""
         self._is_own = fields.of_producer("")
-        self._since: fields.Instant | None = None
+        self._since: times.Instant | None = None
         self._dimension: int | None = None  # of an embedding; none: of any length
         self._undeclared: set[str] = set()
         kind: type[fields.Hashed | fields.DocumentTexts] = (
@@ -396,7 +397,7 @@ class AimemChecker:
         expected = ", ".join(allowed) + (" or x-..." if own else "")
         self._wrong(rule, f"{pointer}/{name}", expected)
 
-    def _time(self, pointer: str, name: str, good: dict[str, Any]) -> fields.Instant | None:
+    def _time(self, pointer: str, name: str, good: dict[str, Any]) -> times.Instant | None:
         text = good.get(name)
         found = None if text is None else fields.parse_time(text)
         if text is not None and found is None:

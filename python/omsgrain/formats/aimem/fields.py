@@ -18,10 +18,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from omsgrain.formats import times
 from omsgrain.formats.json_text import JsonLimits
 from omsgrain.formats.schema import SchemaField, needed, nullable
-from omsgrain.formats.times import Instant as Instant
 from omsgrain.formats.times import is_uuid
-from omsgrain.formats.times import of_grain as of_grain
-from omsgrain.formats.times import spell as spell
 
 PRODUCER = 63
 """Characters of a producer namespace. Spec: AIMEM §2.3"""
@@ -190,7 +187,7 @@ class Hashed:
 _UTC = re.compile(r"(?:[Zz]|[+-]00(?::?00)?)\Z")
 
 
-def parse_time(text: str) -> Instant | None:
+def parse_time(text: str) -> times.Instant | None:
     """Read a time; None if it is none, or not in UTC."""
     utc = text.endswith(("Z", "z")) or _UTC.search(text) is not None
     return times.parse(text) if utc and " " not in text else None

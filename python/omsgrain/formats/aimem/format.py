@@ -10,6 +10,7 @@ from typing import IO, Any, Final
 
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats import document as documents
+from omsgrain.formats import times
 from omsgrain.formats.aimem import document, fields
 from omsgrain.formats.aimem.document import Bundle, checksum_of
 from omsgrain.formats.aimem.records import FORMAT as NAME
@@ -84,7 +85,7 @@ class Aimem(Format):
             return None if data is None else Vector(read.envelope["embedding_model"], data)
 
         made = documents.gathered(TABLE, items, tenant, vector)
-        created_at = fields.of_grain(fields.parse_time(read.envelope["exported_at"]))
+        created_at = times.of_grain(fields.parse_time(read.envelope["exported_at"]))
         whole = documents.Manifest(
             self.name, read.envelope["checksum"], read.envelope, made.arrays
         )

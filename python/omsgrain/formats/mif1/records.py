@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final
 
-from omsgrain.formats import times
 from omsgrain.formats.mif1.check import FORMAT, MEMORY_TYPES
 from omsgrain.formats.mif2 import records
 from omsgrain.formats.records import (
@@ -26,6 +25,7 @@ from omsgrain.formats.records import (
     value_text,
 )
 from omsgrain.formats.source import packing
+from omsgrain.json_values import spell_millis
 
 _fields = partial(grain_fields, namespace=FORMAT)
 _about = partial(belief_fields, namespace=FORMAT)
@@ -46,12 +46,6 @@ _TYPES_OF = {snake: pascal for pascal, snake in TYPES.items()}
 
 _MARKS = {"!!!": 1, "!!": 2, "!": 3}
 """Priorities that the reference implementation can write."""
-
-
-def spell(millis: int) -> str:
-    """Write a time with milliseconds, as the SEP does."""
-    whole = times.spell(millis)
-    return whole if len(whole) > 20 else f"{whole[:-1]}.000Z"
 
 
 # -- memories -------------------------------------------------------------------------------------
@@ -82,7 +76,7 @@ def _to_memory(fields: Mapping[str, Any], id: str) -> Record:
     record = {"id": id, "content": other["content"], "type": _TYPES_OF.get(what, what)}
     if "importance" in fields:
         record["importance"] = fields["importance"]
-    record |= records.when(fields, spell)
+    record |= records.when(fields, spell_millis)
     return record | {"tags": other["tags"]} if "tags" in other else record
 
 
@@ -125,7 +119,7 @@ def _to_edge(fields: Mapping[str, Any], id: str) -> Record:
         "target": fields["object"],
         "weight": fields["confidence"],
         "type": fields["relation"].removeprefix(RELATION),
-        **records.when(fields, spell),
+        **records.when(fields, spell_millis),
     }
 
 
@@ -146,7 +140,7 @@ def _of_consent(record: Record, owner: str | None) -> Fields:
 def _to_consent(fields: Mapping[str, Any], id: str) -> Record:
     record = {key: value for key, value in fields["context"].items() if key != "kind"}
     created_at = fields["created_at"]
-    return record | {"timestamp": spell(created_at)} if created_at else record
+    return record | {"timestamp": spell_millis(created_at)} if created_at else record
 
 
 def _is_plain(value: Any) -> bool:
@@ -162,7 +156,7 @@ def _ends(record: Record) -> str:
 
 _APART, _WHOLE = packing("embedding")
 _TODO = RecordShape(
-    _of_todo, partial(records.todo_record, spell=spell), id_of, apart=_APART, whole=_WHOLE
+    _of_todo, partial(records.todo_record, spell=spell_millis), id_of, apart=_APART, whole=_WHOLE
 )
 
 TABLE: Final = RecordTable(
