@@ -14,7 +14,7 @@ To find grains of unknown users, it makes one token for each user of the ring.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from heapq import merge
 from itertools import islice
@@ -45,6 +45,7 @@ from omsgrain.storage.base import (
     Which,
     Writer,
     damaged_at,
+    misplaced,
 )
 from omsgrain.storage.blind_index import PLACE, WORD
 from omsgrain.storage.indexed_paths import core_of, paths_of
@@ -184,14 +185,17 @@ class DecryptingReader(Reader):
 
     def grain(self, seq: int) -> Grain | None:
         blob = self.inner.blob_at(seq)
-        return None if blob is None else self._opened(seq, blob)
+        if blob is None:
+            return None
+        number = blind_index.key_of(self.inner, seq) if blob[1] & ENCRYPTED_BIT else None
+        return self._opened(seq, blob, number)
 
-    def _opened(self, seq: int, blob: bytes) -> Grain:
+    def _opened(self, seq: int, blob: bytes, number: bytes | None) -> Grain:
         address = _core.address(blob)
-        if not blob[1] & ENCRYPTED_BIT:
+        if number is None:
             return stored_grain(blob, address)
         try:
-            keys = self.keys_of(seq)
+            keys = self.ring.by_number(number)
         except (KeyMissingError, ErasedError):
             return stored_grain(blob, address)
         from omsgrain.crypto.seal import Sealer, open_plain
@@ -224,11 +228,32 @@ class DecryptingReader(Reader):
             part = digests[start : start + NAMED_GRAINS]
             numbers = self.find(part)
             blobs = self.inner.blobs([seq for seq in numbers if seq is not None])
+            keys = self._keys_of(blobs)
             for digest, seq in zip(part, numbers, strict=True):
                 if seq is None or seq not in blobs:
                     return [*grains, None]
-                grains.append(self._checked(digest, seq, self._opened(seq, blobs[seq])))
+                grain = self._opened(seq, blobs[seq], keys.get(seq))
+                grains.append(self._checked(digest, seq, grain))
         return grains
+
+    def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
+        numbers = [int.from_bytes(place[12:], "big") for place in places]
+        blobs = self.inner.blobs(numbers)
+        keys = self._keys_of(blobs)
+        found = [
+            (place, self._opened(seq, blobs[seq], keys.get(seq)))
+            for place, seq in zip(places, numbers, strict=True)
+            if seq in blobs
+        ]
+        if not _core.all_placed([place for place, _ in found], [g.address for _, g in found]):
+            raise misplaced()
+        return found
+
+    def _keys_of(self, blobs: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Look up the numbers of the keys that encrypt some grains, together."""
+        sealed = [SEQUENCE.pack(seq) for seq, blob in blobs.items() if blob[1] & ENCRYPTED_BIT]
+        rows = self.inner.some_rows(SEALED, sealed) if sealed else {}
+        return {SEQUENCE.unpack(key)[0]: number for key, number in rows.items()}
 
     def expect_places(
         self, grains: int, terms: Sequence[bytes] = (), states: bool = False

@@ -16,9 +16,10 @@ import pytest
 from psycopg.pq import Trace
 
 import omsgrain as og
+from omsgrain.crypto.keyring import KeyRing
 from omsgrain.storage.postgres import PostgresStorage
 from omsgrain.storage.postgres.pool import Pool, Wire
-from omsgrain.store.context import context_of
+from omsgrain.store.context import Settings, context_of
 
 if TYPE_CHECKING:
     from support.servers.postgres import Postgres
@@ -42,17 +43,21 @@ def belief(n: int) -> dict[str, object]:
 class Traced:
     """A store whose every message is written down."""
 
-    def __init__(self, store: og.GrainStore, trace: IO[bytes]) -> None:
-        self.store = store
+    def __init__(self, store: og.GrainStore, sealed: og.GrainStore, trace: IO[bytes]) -> None:
+        self.store, self.sealed = store, sealed
         self._trace = trace
+        self.encrypted = sealed.put_many([belief(n) for n in range(300)]).addresses
         self.addresses = store.put_many([belief(n) for n in range(300)]).addresses
 
-    def sent(self, call: Callable[[og.GrainStore], object]) -> list[list[str]]:
+    def sent(
+        self, call: Callable[[og.GrainStore], object], *, sealed: bool = False
+    ) -> list[list[str]]:
         """The statements of a call, by round trip."""
-        call(self.store)  # whatever is prepared or learnt once
-        call(self.store)
+        store = self.sealed if sealed else self.store
+        call(store)  # whatever is prepared or learnt once
+        call(store)
         self._trace.seek(0, os.SEEK_END)
-        call(self.store)
+        call(store)
         return self.messages()
 
     def messages(self) -> list[list[str]]:
@@ -88,8 +93,12 @@ def traced(
     path.touch()
     with pytest.MonkeyPatch.context() as patched, path.open("rb") as trace:
         patched.setattr(Pool, "_made", begun)
-        with og.GrainStore(PostgresStorage(url, partitions=2)) as store:
-            yield Traced(store, trace)
+        with (
+            KeyRing.create(path.parent / "x.keys", master=bytes(32)) as ring,
+            og.GrainStore(PostgresStorage(url, partitions=2)) as store,
+            og.GrainStore(PostgresStorage(url, tenant="sealed"), Settings(keys=ring)) as sealed,
+        ):
+            yield Traced(store, sealed, trace)
 
 
 #: The end of what only reads is sent apart, and not waited for.
@@ -120,6 +129,21 @@ def test_round_trips_of_a_read(traced: Traced, verb: str) -> None:
     *sent, last = traced.sent(lambda store: call(traced, store))
     assert (len(sent), len(last)) == (trips, 1), sent
     assert all(message.startswith("Bind") for trip in [*sent, last] for message in trip)
+
+
+#: As many for any number of grains: their keys are looked up together.
+SEALED: dict[str, tuple[Callable[[Traced, og.GrainStore], object], int]] = {
+    "get": (lambda t, s: s.get(t.encrypted[7] or ""), 3),
+    "get_many": (lambda t, s: s.get_many([a or "" for a in t.encrypted[:100]]), 3),
+    "query": (lambda t, s: s.query(subject="robot 3", current=None, limit=40), 7),
+}
+
+
+@pytest.mark.parametrize("verb", list(SEALED))
+def test_round_trips_of_a_read_of_encrypted_grains(traced: Traced, verb: str) -> None:
+    call, trips = SEALED[verb]
+    *sent, _ = traced.sent(lambda store: call(traced, store), sealed=True)
+    assert len(sent) == trips, sent
 
 
 def test_round_trips_of_a_write(traced: Traced) -> None:

@@ -14,7 +14,7 @@ cache answers, including the changes of the transaction itself.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from omsgrain.storage.base import Which
@@ -147,7 +147,7 @@ class Prefetch:
             page.grains = min(2 * page.grains, _GRAINS[1])
         return (page.blobs.get(seq),)
 
-    def brought(self, numbers: list[int]) -> dict[int, bytes]:
+    def brought(self, numbers: Sequence[int]) -> dict[int, bytes]:
         """Return the blobs that were fetched with their places."""
         found = {}
         for seq in numbers:

@@ -154,9 +154,7 @@ class PostgresReader(Reader):
 
     def grains_at(self, places: Sequence[bytes]) -> list[tuple[bytes, Grain]]:
         numbers = [int.from_bytes(place[12:], "big") for place in places]
-        blobs = {} if self._ahead is None else self._ahead.brought(numbers)
-        if rest := [seq for seq in numbers if seq not in blobs]:
-            blobs |= self.blobs(rest)
+        blobs = self.blobs(numbers)
         there = [p for p, seq in zip(places, numbers, strict=True) if seq in blobs]
         found = _core.blobs_at([blobs[seq] for seq in numbers if seq in blobs], there, 0)
         if found is None:
@@ -167,7 +165,10 @@ class PostgresReader(Reader):
         ]
 
     def blobs(self, seqs: Sequence[int]) -> dict[int, bytes]:
-        return dict(self.all(sql.BLOBS, pool.numbers(seqs)))
+        found = {} if self._ahead is None else self._ahead.brought(seqs)
+        if rest := [seq for seq in seqs if seq not in found]:
+            found |= self.all(sql.BLOBS, pool.numbers(rest))
+        return found
 
     # --- terms ----------------------------------------------------------------------------------
 
