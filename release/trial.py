@@ -94,7 +94,7 @@ EXTRAS: Mapping[str, tuple[Verb, ...]] = {
     ),
     "protobuf": (
         _text(
-            "from omsgrain.formats.bag.base import library as l; "
+            "from omsgrain.errors import library as l; "
             "l('protobuf', 'google.protobuf.message', 'messages')"
         ),
     ),

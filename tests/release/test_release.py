@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 import json
 import os
 import platform
@@ -239,3 +241,20 @@ def test_ci_calls_targets_that_exist_and_pins_actions() -> None:
         assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[\d.]+", action), action
     checkouts = re.findall(r"uses: actions/checkout@.*\n(.*\n.*)", text)
     assert all("persist-credentials: false" in after for after in checkouts)
+
+
+def test_the_tasks_of_extras_import_what_is_there() -> None:
+    texts = [
+        verb.python[1]
+        for verbs in trial.EXTRAS.values()
+        for verb in verbs
+        if verb.python[0] == "-c"
+    ]
+    assert texts
+    for node in (node for text in texts for node in ast.walk(ast.parse(text))):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("omsgrain"):
+            found = importlib.import_module(str(node.module))
+            assert all(hasattr(found, one.name) for one in node.names), ast.unparse(node)
+        elif isinstance(node, ast.Import):
+            names = [one.name for one in node.names if one.name.startswith("omsgrain")]
+            assert all(importlib.util.find_spec(name) for name in names), ast.unparse(node)
