@@ -205,7 +205,7 @@ def test_a_stream_that_is_not_there_ends_it(path: Path, site: Site) -> None:
     options = [*site.options[:2], "--stream", "NONE", "--dead-letter", site.dead]
     with Bridging(path, *options) as bridge:
         assert bridge.wait() == exit_code("ERR_STORE")
-        assert '"field": "/stream"' in bridge.log
+        assert '"field": "--stream"' in bridge.log
 
 
 @pytest.mark.parametrize("site", ["nats"], indirect=True)
