@@ -204,31 +204,27 @@ def questions(url: str, bare: Bare) -> Iterator[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("url")
-    parser.add_argument("--role", help="of a role that row-level security holds for: its URL")
     parser.add_argument("--count", type=int, default=50_000, help="grains of a round")
     parser.add_argument("--batches", type=int, nargs="*", default=BATCHES, help="grains a commit")
     parser.add_argument("--rounds", type=int, default=3)
     asked = parser.parse_args()
     bare, keyed = Bare(asked.url, ""), Bare(asked.url, "PRIMARY KEY")
-    copied = PostgresStorage(asked.url, tenant="bench copied")
+    store = PostgresStorage(asked.url, tenant="bench put")
     server_time = ServerTime(bare.connection)
     ways: dict[str, Way] = {
         "bare COPY, no index": bare.put,
         "bare COPY, address as key": keyed.put,
-        "omsgrain, by COPY": lambda batch: _all_new(copied, batch),
+        "omsgrain": lambda batch: _all_new(store, batch),
     }
-    if asked.role:
-        inserted = PostgresStorage(asked.role, tenant="bench inserted")
-        ways["omsgrain, by INSERT"] = lambda batch: _all_new(inserted, batch)
     rows = [
         row
         for b in asked.batches
         for row in rates(ways, b, asked.count, asked.rounds, server_time)
     ]
-    stats = copied.stats()
+    stats = store.stats()
     rows += questions(asked.url, keyed)
     rows += peer(asked.url, PEER_GRAINS)
-    version = copied._database.engine.name
+    version = store._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {
         **machine.describe(),

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -223,22 +222,6 @@ def test_arguments_are_looked_at_before_anybody_is_asked(given: dict[str, Any]) 
 # --- rows on their way in ------------------------------------------------------------------------
 
 
-def copied(data: bytes) -> Iterator[tuple[bytes, ...]]:
-    """Read what COPY takes in binary."""
-    assert data.startswith(adding._START)
-    assert data.endswith(adding._END)
-    at = len(adding._START)
-    while at < len(data) - len(adding._END):
-        (fields,) = struct.unpack_from(">h", data, at)
-        at += 2
-        row = []
-        for _ in range(fields):
-            (size,) = struct.unpack_from(">i", data, at)
-            row.append(data[at + 4 : at + 4 + size])
-            at += 4 + size
-        yield tuple(row)
-
-
 def one_by_one(terms: adding.IndexRows) -> list[tuple[bytes, bytes, bytes]]:
     """Rows as key, past, place."""
     return [
@@ -246,33 +229,6 @@ def one_by_one(terms: adding.IndexRows) -> list[tuple[bytes, bytes, bytes]]:
         for key, places in terms.lists
         for place in places
     ]
-
-
-@pytest.mark.parametrize("past", [set(), {b"\0\0\0\2", b"\0\0\0\7"}])
-def test_rows_for_copy_are_those_for_insert(past: set[bytes]) -> None:
-    grains = [(seq, digest, blob) for seq, (digest, blob) in enumerate(facts(9), start=1)]
-    terms = terms_of(grains, past)
-    store, number = (77).to_bytes(8, "big"), struct.Struct(">q")
-
-    def rows(parts: Iterator[bytes]) -> list[tuple[bytes, ...]]:
-        return list(copied(adding._START + b"".join(parts) + adding._END))
-
-    assert rows(adding._blobs(77, grains)) == [
-        (store, number.pack(seq), digest, blob) for seq, digest, blob in grains
-    ]
-    ordered = sorted((digest, seq) for seq, digest, _ in grains)
-    assert rows(adding._addresses(77, ordered)) == [
-        (store, digest, number.pack(seq)) for digest, seq in ordered
-    ]
-    found = rows(adding._terms(77, terms))
-    assert found == [(store, *row) for row in one_by_one(terms)]
-    assert {row[1:3] for row in found if row[1] == ALL} == {
-        (ALL, bytes([was])) for was in {False, bool(past)}
-    }
-    changes = terms.changes()
-    assert changes[ALL] == (9 - len(past), len(past))
-    counts = TermCounts(3, frozenset([ALL, b"other"]))
-    assert counts.changed(changes) == {ALL: changes[ALL]}
 
 
 def items(array: bytes) -> list[bytes]:
@@ -304,10 +260,19 @@ def test_arrays(given: list[tuple[bytes, int]]) -> None:
     assert items(pool.alike(alike, 4)) == alike
 
 
-def test_terms_as_arrays_are_their_columns() -> None:
+@pytest.mark.parametrize("past", [set(), {b"\0\0\0\2", b"\0\0\0\7"}])
+def test_terms_as_arrays_are_their_columns(past: set[bytes]) -> None:
     grains = [(seq, digest, blob) for seq, (digest, blob) in enumerate(facts(9), start=1)]
-    terms = terms_of(grains, {b"\0\0\0\2"})
-    assert list(zip(*map(items, terms.arrays()), strict=True)) == one_by_one(terms)
+    terms = terms_of(grains, past)
+    found = list(zip(*map(items, terms.arrays()), strict=True))
+    assert found == one_by_one(terms)
+    assert {row[:2] for row in found if row[0] == ALL} == {
+        (ALL, bytes([was])) for was in {False, bool(past)}
+    }
+    changes = terms.changes()
+    assert changes[ALL] == (9 - len(past), len(past))
+    counts = TermCounts(3, frozenset([ALL, b"other"]))
+    assert counts.changed(changes) == {ALL: changes[ALL]}
 
 
 # --- questions for whole pages -------------------------------------------------------------------

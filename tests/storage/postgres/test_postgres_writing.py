@@ -3,33 +3,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import pytest
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.base import Writer
 from omsgrain.storage.postgres import PostgresStorage, rows
 from omsgrain.storage.postgres import writer as writing
-from omsgrain.storage.postgres.pool import Wire
-from omsgrain.storage.postgres.rows import Added
+from omsgrain.storage.postgres.pool import Statement
+from omsgrain.storage.postgres.rows import Added, IndexRows
 from support.shared_commits import shared
 from support.small_grains import ALL, facts, put, seqs
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = pytest.mark.services
 
 
-@pytest.mark.parametrize("copies", [True, False])
 @pytest.mark.parametrize("count", [3, 80])
 def test_a_removed_grain_that_is_put_again_is_new(
-    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool, count: int
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, count: int
 ) -> None:
-    """Many grains are copied, and some have their terms looked at: both ask before the commit."""
+    """Some grains have their terms looked at, which asks before the commit."""
     monkeypatch.setattr(writing, "_SEEN", 0)  # every grain
-    store._copies = copies
     grains = facts(count)
     put(store, *grains[:3])
 
@@ -47,23 +40,21 @@ def test_a_removed_grain_that_is_put_again_is_new(
     assert store.check().ok
 
 
-@pytest.mark.parametrize("copies", [True, False])
 def test_a_large_put_is_sent_in_parts(
-    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch, copies: bool
+    store: PostgresStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server takes no statement of a gigabyte, and memory for many would be missing."""
     monkeypatch.setattr(writing, "_GATHERED", 8 << 10)
     monkeypatch.setattr(writing, "MANY", 20)
     monkeypatch.setattr(writing, "_SEEN", 3)  # one grain of four: counts are made between parts
-    store._copies = copies
     grains = facts(500)
     put(store, grains[7])
     sizes: list[int] = []
     inner = rows.add
 
-    def add(wire: Wire, store_id: int, some: list[Added], *rest: Any, **more: Any) -> Any:
+    def add(store_id: int, some: list[Added], terms: IndexRows) -> list[Statement]:
         sizes.append(sum(len(blob) for _, _, blob in some))
-        return inner(wire, store_id, some, *rest, **more)
+        return inner(store_id, some, terms)
 
     monkeypatch.setattr(writing, "add", add)
     given = grains + grains[::50] + facts(1, start=500)

@@ -30,7 +30,7 @@ seconds. If the answer to a commit is lost, the store finds out whether it was m
     connection   database errors as StoreError, retries, transactions
     schema       all tables as SQL; versions of the schema; tenants and their roles
     statements   all other SQL
-    rows         grains and index rows as columns, for COPY or INSERT
+    rows         grains and index rows as statements
     cache        cached answers for the pages of an iteration, and for small tables
     reader       a snapshot
     writer       a write transaction

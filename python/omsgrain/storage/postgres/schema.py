@@ -185,7 +185,6 @@ _OURS = (
 )
 TABLE_NAMES = f"SELECT '{SCHEMA}.' || quote_ident(c.relname) {_OURS} AND NOT c.relispartition"
 OWNED = f"SELECT bool_and(pg_has_role(c.relowner, 'USAGE')) {_OURS}"
-SECURED_TERMS = f"SELECT row_security_active('{SCHEMA}.terms')"
 SIZE = f"SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint {_OURS}"
 
 

@@ -35,7 +35,6 @@ from omsgrain.storage.postgres.reader import PostgresReader
 from omsgrain.storage.postgres.schema import (
     DEFAULT,
     SCHEMA,
-    SECURED_TERMS,
     admit,
     found_version,
     migrate,
@@ -210,7 +209,6 @@ class PostgresStorage:
         self._written: Callable[[], None] | None = None
         self.sidecar = Sidecar(database=self._database, store_id=self.store_id)
         self._counts = TermCounts()
-        self._copies = not self._database.asked(SECURED_TERMS)
         self._queue = CommitQueue(Commits(self._database, self._begin, self._kept).commit)
         self._let_go = weakref.finalize(self, self._database.close)
 
@@ -263,7 +261,6 @@ class PostgresStorage:
                 PostgresHead(*head),
                 self._counts,
                 commits=commits,
-                copies=self._copies,
                 due=due[0][0] if due else None,
                 meta=dict(meta),
                 known=there,

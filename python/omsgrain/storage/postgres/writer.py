@@ -103,7 +103,6 @@ class PostgresWriter(PostgresReader, Writer):
         counts: TermCounts,
         *,
         commits: bytes,
-        copies: bool,
         due: bytes | None,
         meta: dict[bytes, bytes],
         known: dict[bytes, int | None],
@@ -113,7 +112,6 @@ class PostgresWriter(PostgresReader, Writer):
         self._ahead = None  # answers can change
         self._due = due
         self.head = self._base = head
-        self._copies = copies
         # the names of the store's last commits before this one, newest first
         self.commits = commits
         self.name = os.urandom(NAME)  # the name of this commit
@@ -222,7 +220,7 @@ class PostgresWriter(PostgresReader, Writer):
 
     def add_terms(self, terms: IndexRows) -> None:
         """Write index rows of existing grains without counting them."""
-        self._send(add_terms(self.wire, self.store_id, terms, copies=self._copies))
+        self._send(add_terms(self.store_id, terms))
 
     # --- buffered changes -----------------------------------------------------------------------
 
@@ -284,11 +282,7 @@ class PostgresWriter(PostgresReader, Writer):
         self._moves = {}
         terms = terms_of(grains, past, self.indexed_paths())
         self._sent = True
-        try:
-            statements = add(self.wire, self.store_id, grains, terms, copies=self._copies)
-        except psycopg.Error as error:  # from a COPY
-            self.broken = self.broken or error
-            raise
+        statements = add(self.store_id, grains, terms)
         statements += self._recounted(terms.changes())
         chosen = self.counts.chosen(grains)
         if chosen:
