@@ -75,7 +75,7 @@ def test_rebuilding_gives_the_same_bytes(
     with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
         batch = grains(count)
         assert store.put_many(batch, errors="collect").stored == count
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         before = [digest_of(store, table) for table in (ADDRESSES, TERMS)]
         report = store.maintenance.rebuild()
         assert (report.grains, report.readdressed, report.damaged) == (count, 0, ())
@@ -106,7 +106,7 @@ def test_how_grains_came_makes_no_difference(
             if close:
                 store.close()
                 store = og.open(tmp_path / name, durability="relaxed")
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         tables.append((dump(store, ADDRESSES), dump(store, TERMS)))
         store.close()
     assert all(table == tables[0] for table in tables)
@@ -132,7 +132,7 @@ def test_the_watermark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with og.open(path) as store:
         store.put_many(blobs[150:])
         assert store.stats().watermark == 350
-        context_of(store).storage.flush()  # nothing is left to write
+        context_of(store).inner.flush()  # nothing is left to write
         assert store.stats().watermark == 350
 
 
@@ -223,7 +223,7 @@ def test_a_snapshot_from_before_a_flush(tmp_path: Path) -> None:
     key = og._core.term("relation", "has")
     blobs = grains(200).blobs
     with og.open(tmp_path / "memory.omsg") as store:
-        inner = context_of(store).storage
+        inner = context_of(store).inner
         store.put_many(blobs[:60])
 
         def flush_put_flush() -> None:
@@ -249,7 +249,7 @@ def test_a_snapshot_from_before_a_flush(tmp_path: Path) -> None:
 def test_plans(tmp_path: Path) -> None:
     with og.open(tmp_path / "memory.omsg", durability="relaxed") as store:
         store.put_many(grains(900))
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         store.put_many(grains(100, seed=2))
         subject = store.query(type="belief").results[0].grain["subject"]
         user = "user 3"

@@ -61,7 +61,7 @@ def _work(folder: Path, step: Steps) -> None:
     step("hold", lambda: store.holds.add(names[2], authority="did:web:court.example",
                                     reason_code="litigation"))  # fmt: skip
     step("delete", lambda: store.delete(names[3], reason="asked"))
-    step("flush", lambda: context_of(store).storage.flush())
+    step("flush", lambda: context_of(store).inner.flush())
     step("search", lambda: len(store.search("lamp", limit=100).results), int)
     step("put 400", lambda: store.put(event(400)), str)
     step("close", lambda: store.close())
@@ -201,7 +201,7 @@ def restarted(path: Path, noted: Path, number: int) -> None:
         if number % 3 == 0:
             store.supersede(address, event(10 * number + 8), justification="x")
         if number % 50 == 49:
-            context_of(store).storage.flush()
+            context_of(store).inner.flush()
     with noted.open("a") as note:
         note.write(f"end {number}\n")
 

@@ -242,7 +242,7 @@ def test_prefixes(
 def test_a_prefix_with_many_namespaces(store: og.GrainStore) -> None:
     """More lists than are walked at the same time; none stays open."""
     store.put_many([event(str(n), n, namespace=f"user:{n % 90}", run_id="r") for n in range(270)])
-    context_of(store).storage.flush()
+    context_of(store).inner.flush()
     for order, step in (("newest", -1), ("oldest", 1)):
         page = ask(store, limit=100, namespace="user:*", order=order, explain=True)
         assert names(page) == [str(n) for n in range(270)][::step][:100]

@@ -55,7 +55,7 @@ def big(
     with og.open(path, durability="relaxed") as store:
         for start in range(0, count - 500, 10_000):
             store.put_many([robot(n) for n in range(start, min(start + 10_000, count - 500))])
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         store.put_many([robot(n) for n in range(count - 500, count)])
         for n in (*range(0, 1_500, 3), *range(count - 500, count, 3)):
             state = verified("retracted") if n % 20 == 4 else OLD_STATE

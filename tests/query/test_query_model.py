@@ -51,9 +51,10 @@ class LmdbQueryModel(QueryModel):
     @rule()
     def forget(self) -> None:
         """As a process that comes to the store later, and has to read the tail."""
-        inner = context_of(self.store).storage
-        context_of(self.store).storage = context_of(self.open()).storage
-        inner.close()
+        context, come = context_of(self.store), context_of(self.open())
+        before = context.inner
+        context.inner, context.storage = come.inner, come.storage
+        before.close()
 
     @precondition(lambda self: self.model)
     @rule()

@@ -255,7 +255,7 @@ def test_a_check_beside_a_writer(tmp_path: Path) -> None:
             store.put_many(
                 [damaged_stores.belief(n) for n in range(100 * round, 100 * round + 100)]
             )
-            context_of(store).storage.flush()
+            context_of(store).inner.flush()
             with context_of(store).storage.read():  # an older snapshot stays open
                 store.put(damaged_stores.belief(1_000 + round))
                 report = store.maintenance.check()

@@ -293,7 +293,7 @@ def test_a_work_that_failed_leaves_no_rows_behind(store: LmdbStorage) -> None:
     other = inner.put(belief(3))  # it has the sequence number of the one that is gone
     page = inner.query(relation="has", count=True)
     assert (page.total, page.results[0].address) == (2, other)
-    context_of(inner).storage.flush()
+    context_of(inner).inner.flush()
     assert inner.maintenance.check().ok
     assert inner.query(relation="has", count=True).total == 2
 

@@ -125,7 +125,7 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
         store.put_many(
             [og.Belief(subject=f"room {n}", relation="has", object="light") for n in range(50)]
         )
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
     code = f"""if True:
         import os, sys
         import omsgrain as og
@@ -146,7 +146,7 @@ def test_killed_while_the_index_is_written(tmp_path: Path, moment: str, call: st
         assert store.stats().watermark == 50
         assert store.query(relation="has", count=True).total == len(store) == 80
         assert store.maintenance.check().ok
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         assert store.maintenance.check().ok
 
 

@@ -53,7 +53,7 @@ def make(path: Path, *, flushed: bool) -> str:
         old = store.put(belief("on"))
         assert store.search("lamp").results
         if flushed:
-            context_of(store).storage.flush()
+            context_of(store).inner.flush()
         return old
 
 

@@ -230,7 +230,7 @@ def test_a_directory_that_vanished(tmp_path: Path, again: bool) -> None:
             other.put(og.Belief(subject="room", relation="has", object="door", created_at=2))
     for call in (
         lambda: store.put({"type": "event", "content": "lost", "created_at": 3}),
-        context_of(store).storage.flush,
+        context_of(store).inner.flush,
         store.maintenance.rebuild,
     ):
         with pytest.raises(StoreError):

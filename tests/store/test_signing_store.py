@@ -167,7 +167,7 @@ def test_bytes_that_were_damaged_are_not_signed(tmp_path: Path) -> None:
 
     with make("lmdb", tmp_path) as store:
         old = store.put(FIELDS)
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
         with context_of(store).storage.read() as reader:
             row = reader.row(BLOBS, SEQUENCE.pack(1)) or b""
         bad = row.replace(b"dark mode", b"dusk mode")

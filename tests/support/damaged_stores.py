@@ -55,9 +55,9 @@ def make(path: Path, grains: int, tail: int) -> None:
         for number in range(grains):
             store.put(belief(number))
             if number % 50 == 49:
-                context_of(store).storage.flush()
+                context_of(store).inner.flush()
         store.maintenance.rebuild()
-        context_of(store).storage.flush()
+        context_of(store).inner.flush()
     if tail:
         store = og.open(path)
         for number in range(grains, grains + tail):
@@ -112,7 +112,7 @@ def write(path: Path, good: dict[str, bytes]) -> str:
             for round in range(4):
                 some = [belief(1_000 * round + n + 500) for n in range(len(good) // 4)]
                 store.put_many(some)
-                context_of(store).storage.flush()
+                context_of(store).inner.flush()
             store.maintenance.rebuild()
             if any(store.get(address).blob != blob for address, blob in good.items()):
                 return "wrong: another grain"

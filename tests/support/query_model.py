@@ -344,7 +344,7 @@ class QueryModel(RuleBasedStateMachine):
 
     @rule()
     def flush(self) -> None:
-        context_of(self.store).storage.flush()
+        context_of(self.store).inner.flush()
 
     @rule()
     def rebuild(self) -> None:

@@ -101,7 +101,7 @@ def opened(kind: str, path: Path) -> Iterator[og.GrainStore]:
 
         def write_and_flush(work: Any, **given: Any) -> Any:
             result = write(work, **given)
-            context_of(store).storage.flush()
+            context_of(store).inner.flush()
             return result
 
         if kind == "flushed":

@@ -30,7 +30,7 @@ from blake3 import blake3
 from omsgrain.errors import StoreError
 from omsgrain.search.vectors import Model, models
 from omsgrain.storage import records
-from omsgrain.storage.base import VECTOR_FILES, Reader, Storage, Writer
+from omsgrain.storage.base import VECTOR_FILES, Reader, Transactions, Writer
 from omsgrain.storage.tables import DELETED, EMBEDDED, EVENTS, SEQUENCE, VECTORS, event_of
 
 _STAMP = struct.Struct(">4sIIIQQ41s")
@@ -221,7 +221,7 @@ def is_clean(reader: Reader, graph: VectorGraph, stamp: Stamp) -> bool:
     return not any(seq in graph for seq in events(reader, stamp.event)[1])
 
 
-def make_graph(store: Storage, model: Model) -> tuple[VectorGraph, Stamp]:
+def make_graph(store: Transactions, model: Model) -> tuple[VectorGraph, Stamp]:
     """Make a graph of all vectors, stamped with the last event before the start."""
     with store.read() as reader:
         last = reader.last_row(EVENTS)
@@ -243,7 +243,7 @@ def _seq(key: bytes) -> int:
 
 
 def follow(
-    store: Storage, model: Model, graph: VectorGraph, stamp: Stamp
+    store: Transactions, model: Model, graph: VectorGraph, stamp: Stamp
 ) -> tuple[VectorGraph, Stamp] | None:
     """Apply the store's changes to a graph; None if it must be rebuilt."""
     with store.read() as reader:
@@ -300,7 +300,7 @@ class Neighbours(Protocol):
         """Return candidates for a snapshot; None if comparing all vectors is as fast."""
         ...
 
-    def catch_up(self, store: Storage, make: bool) -> None:
+    def catch_up(self, store: Transactions, make: bool) -> None:
         """Apply the store's changes to the candidates."""
         ...
 
@@ -354,7 +354,7 @@ class VectorGraphs:
             return None
         return Covered(stamp, graph, frozenset(), stamp.event)
 
-    def catch_up(self, store: Storage, make: bool) -> None:
+    def catch_up(self, store: Transactions, make: bool) -> None:
         """Update the graphs; without removals, only if there is much to add."""
         if store.readonly:
             return
@@ -379,7 +379,7 @@ class VectorGraphs:
                 if path.name not in names:
                     _unlink(path)
 
-    def _catch_up(self, store: Storage, model: Model, make: bool) -> None:
+    def _catch_up(self, store: Transactions, model: Model, make: bool) -> None:
         made: tuple[VectorGraph, Stamp] | None = None
         covered = self._current(store, model)
         if covered is not None:
@@ -401,7 +401,7 @@ class VectorGraphs:
                 return
         self._drop(model)  # removals are faster than writing the graph
 
-    def _current(self, store: Storage, model: Model) -> Covered[VectorGraph] | None:
+    def _current(self, store: Transactions, model: Model) -> Covered[VectorGraph] | None:
         for _ in range(2):  # the file may be newer than the first snapshot
             with store.read() as reader:
                 covered = self.covering(reader, model)
@@ -409,12 +409,14 @@ class VectorGraphs:
                 return covered
         return None
 
-    def _is_large(self, store: Storage, model: Model) -> bool:
+    def _is_large(self, store: Transactions, model: Model) -> bool:
         with store.read() as reader:
             rows = islice(reader.rows(VECTORS, prefix=model.prefix), self._large + 1)
             return sum(1 for _ in rows) > self._large
 
-    def _publish(self, store: Storage, model: Model, graph: VectorGraph, stamp: Stamp) -> bool:
+    def _publish(
+        self, store: Transactions, model: Model, graph: VectorGraph, stamp: Stamp
+    ) -> bool:
         """Replace the file by a graph, unless it misses a removal."""
         if self._folder is None:
             kept = VectorGraph.of(graph.dump(), model.dimension)
@@ -448,7 +450,7 @@ class VectorGraphs:
         finally:
             _unlink(new)
 
-    def _drop_unless_sound(self, store: Storage, model: Model) -> None:
+    def _drop_unless_sound(self, store: Transactions, model: Model) -> None:
         """Without the library a file cannot be updated, so delete one with a removed grain."""
         stamp = None if self._folder is None else stamp_of(self._path(model))
         if stamp is not None:

@@ -23,7 +23,7 @@ from omsgrain.search.ann import Candidates, Covered, Neighbours, VectorGraphs
 from omsgrain.search.matrix import PlainRows, VectorMatrices, VectorRows
 from omsgrain.search.text import Match
 from omsgrain.search.vectors import Model, Vector, model_of, pack
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Storage, Transactions
 from omsgrain.storage.location import Budget
 
 LARGE = 20_000
@@ -91,7 +91,7 @@ class Nearest:
                 found = _exact(query, rows.all(reader, known), limit, accept)
         return [Match(seq, score) for score, seq in found]
 
-    def catch_up(self, store: Storage, *, make: bool = True) -> None:
+    def catch_up(self, store: Transactions, *, make: bool = True) -> None:
         """Apply the store's changes to the graphs. It affects only speed and removed grains.
 
         Call it with ``make=False`` after a removal and before closing, and otherwise when time

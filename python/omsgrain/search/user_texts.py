@@ -28,7 +28,7 @@ from omsgrain.storage.tables import SEALED, SEQUENCE, VECTORS, VEILED
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
     from omsgrain.crypto.seal import UserKeys
-    from omsgrain.storage.base import Storage
+    from omsgrain.storage.base import Transactions
     from omsgrain.storage.location import Budget
 
 _KEPT = 4  # indexes in memory
@@ -38,7 +38,7 @@ _TOGETHER = 64  # grains whose vectors are read at once
 class OpenedGrains:
     """The grains of one user in a store, opened."""
 
-    def __init__(self, storage: Storage, user_id: str, keys: UserKeys) -> None:
+    def __init__(self, storage: Transactions, user_id: str, keys: UserKeys) -> None:
         self._storage, self._user_id, self.keys = storage, user_id, keys
         self._term = _core.term("user_id", user_id)
 

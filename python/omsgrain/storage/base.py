@@ -477,15 +477,10 @@ class Sidecar:
     store_id: int = 0  # the number of the store in that database
 
 
-class Storage(Protocol):
-    """A storage backend. Threads may share it.
+class Transactions(Protocol):
+    """The transactions of a storage, perhaps with keys that decrypt. Threads may share them."""
 
-    After ``close``, and in a forked child, every method except ``close`` raises StoreError.
-    """
-
-    name: str  # a short description of the place of the store
     readonly: bool  # whether ``write`` raises
-    sidecar: Sidecar  # the place of the text index and the vector graphs
 
     def read(self) -> AbstractContextManager[Reader]:
         """Open a snapshot. Do not write while you hold one: the writer may have to wait for it."""
@@ -502,6 +497,16 @@ class Storage(Protocol):
         with no other work.
         """
         ...
+
+
+class Storage(Transactions, Protocol):
+    """A storage backend. Threads may share it.
+
+    After ``close``, and in a forked child, every method except ``close`` raises StoreError.
+    """
+
+    name: str  # a short description of the place of the store
+    sidecar: Sidecar  # the place of the text index and the vector graphs
 
     def on_write(self, call: Callable[[], None]) -> None:
         """Call a function, which must be fast, after each write of this handle."""
@@ -549,7 +554,7 @@ class ScannedBlob(NamedTuple):
     sound: bool  # whether the digest has this number in the store; if not, bytes are damaged
 
 
-def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
+def pages(store: Transactions, after: int = 0) -> Iterator[list[ScannedBlob]]:
     """Yield pages of all current blobs, and hash each blob.
 
     Each page is a snapshot of its own, closed before the page is yielded. So a long scan does not
@@ -572,7 +577,7 @@ def pages(store: Storage, after: int = 0) -> Iterator[list[ScannedBlob]]:
         after = rows[-1][0]
 
 
-def entries(store: Storage, after: int = 0) -> Iterator[ScannedBlob]:
+def entries(store: Transactions, after: int = 0) -> Iterator[ScannedBlob]:
     for page in pages(store, after):
         for entry in page:
             if not entry.sound:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A storage as a holder of keys sees it: encrypted grains are decrypted.
+"""The transactions of a storage as a holder of keys sees them: encrypted grains are decrypted.
 
     store = EncryptedStorage(LmdbStorage(path), ring)
 
-It has the rows of the inner storage, and differs only in reading. ``grain`` decrypts grains whose
-key is in the ring. ``find`` also knows plain addresses. Lists of the index include encrypted
+They have the rows of the inner storage, and differ only in reading. ``grain`` decrypts grains
+whose key is in the ring. ``find`` also knows plain addresses. Lists of the index include encrypted
 grains in the same order, from the blind rows. Grains without a key in the ring show only header
 and address.
 
@@ -13,7 +13,6 @@ To find grains of unknown users, it makes one token for each user of the ring.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from heapq import merge
@@ -36,12 +35,8 @@ from omsgrain.storage.base import (
     NAMED_GRAINS,
     PAGE_BYTES,
     PAGE_GRAINS,
-    CheckReport,
-    CompactReport,
     Reader,
-    RebuildReport,
     Storage,
-    StoreStats,
     Which,
     Writer,
     damaged_at,
@@ -490,12 +485,12 @@ T = TypeVar("T")
 
 
 class EncryptedStorage:
+    """The transactions of a storage, with keys."""
+
     def __init__(self, inner: Storage, ring: KeyRing) -> None:
         self.inner = inner
         self.ring = ring
-        self.name = inner.name
         self.readonly = inner.readonly
-        self.sidecar = inner.sidecar
 
     @contextmanager
     def read(self) -> Iterator[Reader]:
@@ -515,33 +510,3 @@ class EncryptedStorage:
             return work(EncryptingWriter(writer, self.ring))
 
         return self.inner.write(run, expecting=expecting, alone=alone)
-
-    def on_write(self, call: Callable[[], None]) -> None:
-        self.inner.on_write(call)
-
-    def sync(self) -> None:
-        self.inner.sync()
-
-    def flush(self) -> None:
-        self.inner.flush()
-
-    def rebuild(self) -> RebuildReport:
-        """Rebuild the index; blind rows stay, because they cannot be made from the blobs."""
-        return self.inner.rebuild()
-
-    def check(self) -> CheckReport:
-        return self.inner.check()
-
-    def compact(self) -> CompactReport:
-        return self.inner.compact()
-
-    def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy the store, without the keys."""
-        self.inner.backup(path)
-
-    def stats(self) -> StoreStats:
-        return self.inner.stats()
-
-    def close(self) -> None:
-        """Close the store; the ring stays open."""
-        self.inner.close()

@@ -36,7 +36,7 @@ from omsgrain.storage.tables import (
 )
 
 if TYPE_CHECKING:
-    from omsgrain.storage.base import Reader, Storage, Writer
+    from omsgrain.storage.base import Reader, Transactions, Writer
 
 NAMED_RECORD = b"named"
 """The last event that the table covers, u64."""
@@ -61,7 +61,7 @@ def said(table: Table, row: bytes) -> list[bytes]:
         return []  # `check` reports it
 
 
-def prepare(store: Storage) -> None:
+def prepare(store: Transactions) -> None:
     """Update the table before an erasure, in small transactions."""
     with store.read() as reader:
         late = next(reader.rows(EVENTS, after=reader.row(META, NAMED_RECORD)), None)

@@ -25,7 +25,7 @@ from omsgrain.errors import (
     number_found,
 )
 from omsgrain.grain import Grain, stored_grain, stored_grains
-from omsgrain.storage.base import TEXT_FILE, CommitStorage, Reader, Storage, Writer
+from omsgrain.storage.base import TEXT_FILE, CommitStorage, Reader, Storage, Transactions, Writer
 from omsgrain.storage.lmdb.memtable import IdleThread
 from omsgrain.storage.location import Budget
 from omsgrain.storage.tables import COUNTERS
@@ -121,8 +121,8 @@ class Context:
         self.settings = settings or Settings()
         #: The storage as opened: encrypted grains stay encrypted.
         self.inner = storage
-        #: The storage as the holder of the keys sees it.
-        self.storage = storage
+        #: Its transactions as the holder of the keys sees them.
+        self.storage: Transactions = storage
         if self.settings.keys is not None:
             from omsgrain.storage.encrypted import EncryptedStorage
 
@@ -361,7 +361,7 @@ class Context:
             try:
                 self.write_counts()
             finally:
-                self.storage.close()
+                self.inner.close()
 
 
 def _has_texts(of: weakref.ref[Context]) -> bool:

@@ -191,7 +191,7 @@ class RecordImport(ABC, Generic[R, P]):
         if self.run is not None and self._unwritten >= self.run:
             self._unwritten = 0
             with suppress(StoreError):  # the next put reports a full disk
-                context_of(self.store).storage.flush()
+                context_of(self.store).inner.flush()
         return recorded
 
 

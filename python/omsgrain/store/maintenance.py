@@ -41,7 +41,7 @@ class Maintenance(StorePart):
 
         It runs in a child process, because LMDB can crash on damaged pages.
         """
-        return check_text(self._context, self._context.storage.check())
+        return check_text(self._context, self._context.inner.check())
 
     def rebuild(self) -> RebuildReport:
         """Rebuild the index from the blobs. The result is byte-identical for the same blobs.
@@ -49,7 +49,7 @@ class Maintenance(StorePart):
         Raises:
             StoreError: the store is read-only, or the disk is full. The old index stays.
         """
-        report = self._context.storage.rebuild()
+        report = self._context.inner.rebuild()
         self._context.texts().rebuild(self._context.storage.read)
         self._context.nearest().catch_up(self._context.storage)
         return report
@@ -80,7 +80,7 @@ class Maintenance(StorePart):
             if context.has_index(TEXT_FILE)
             else nullcontext()
         ):
-            report = context.storage.compact()
+            report = context.inner.compact()
         details = {"before": report.before, "after": report.after}
 
         def work(writer: Writer) -> None:
@@ -192,7 +192,7 @@ class Maintenance(StorePart):
         Raises:
             StoreError: the path exists, or cannot be written.
         """
-        self._context.storage.backup(path)
+        self._context.inner.backup(path)
 
 
 def check_text(context: Context, report: CheckReport) -> CheckReport:

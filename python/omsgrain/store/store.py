@@ -674,11 +674,11 @@ class GrainStore(StorePart):
 
     def stats(self) -> StoreStats:
         """Return the number of grains, the sizes on disk and other figures of the store."""
-        return self._context.storage.stats()
+        return self._context.inner.stats()
 
     def flush(self) -> None:
         """Write the memtable, and sync what was put with ``durability="relaxed"``."""
-        storage = self._context.storage
+        storage = self._context.inner
         if not storage.readonly:
             storage.flush()
         storage.sync()

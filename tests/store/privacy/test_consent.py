@@ -345,7 +345,7 @@ def test_a_withdrawal_that_is_refused_changes_nothing(tmp_path: Path, clock: Clo
         grant = open_store.put(consent())
         based(open_store, "on", grant, invalidation_policy=CASCADE)
         store = og.GrainStore(
-            context_of(open_store).storage, Settings(clock=clock, preset=load([rules]))
+            context_of(open_store).inner, Settings(clock=clock, preset=load([rules]))
         )
         with pytest.raises(err.SchemaError):
             store.privacy.withdraw_consent(grant)

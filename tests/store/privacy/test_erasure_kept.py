@@ -147,14 +147,14 @@ def test_a_hold_that_came_in_between(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
         holder: list[str] = []
         monkeypatch.setattr(erasure, "_place", holding)
-        sync = type(context_of(store).storage).sync
+        sync = type(context_of(store).inner).sync
 
         def syncing(self: Any) -> None:
             if holder:
                 store.holds.add(holder.pop(), authority="court", reason_code="late")
             sync(self)
 
-        monkeypatch.setattr(type(context_of(store).storage), "sync", syncing)
+        monkeypatch.setattr(type(context_of(store).inner), "sync", syncing)
         report = erase(store)
         assert (report.keys, report.kept) == (0, ((address, "hold"),))
         assert store.get(address)["object"] == "lit"
@@ -185,7 +185,7 @@ def test_scrubbing_that_fails_is_queued(
         raise err.StoreError("the disk is full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(context_of(store).storage), "compact", full)
+        patch.setattr(type(context_of(store).inner), "compact", full)
         report = erase(store)
         assert (report.scrubbed, report.incomplete) == (False, ("scrub",))
         assert report.scrub_due == NOW + 30 * DAY

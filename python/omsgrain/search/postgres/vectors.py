@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omsgrain.search.ann import Covered, Stamp, events
 from omsgrain.search.postgres.feed import Sessions
 from omsgrain.search.vectors import Model, models, unpacked
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Transactions
 from omsgrain.storage.postgres.schema import SCHEMA, stored_table
 from omsgrain.storage.tables import EVENTS, SEQUENCE, VECTORS
 
@@ -116,7 +116,7 @@ class PostgresGraphs:
         row = connection.execute(_COUNT, (self._store_id, model.id)).fetchone()
         return self._read(connection), int(row[0]) if row else 0
 
-    def catch_up(self, store: Storage, make: bool) -> None:
+    def catch_up(self, store: Transactions, make: bool) -> None:
         """Update the table to the store, including removals.
 
         Removed bytes stay until all tables are rewritten, which only ``compact`` does: no client

@@ -23,7 +23,7 @@ from omsgrain.storage.audit.log import (
     read_entry,
 )
 from omsgrain.storage.audit.verify import AuditReport, Checkpoint, checkpoint, verify
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Transactions
 from omsgrain.storage.tables import AUDIT, DELETED, EVENT, EVENTS, META, NOTES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class AuditLog:
 
     __slots__ = ("_store",)
 
-    def __init__(self, store: Storage) -> None:
+    def __init__(self, store: Transactions) -> None:
         self._store = store
 
     def entries(

@@ -156,7 +156,7 @@ def _carry_out(
     context.storage.write(
         partial(_close_request, context, key=key, request=request, done=done, days=days)
     )
-    context.storage.sync()
+    context.inner.sync()
     return done
 
 
@@ -431,7 +431,7 @@ def erase(
         tenant=mentions == "tenant",
     )
     key, request = context.storage.write(partial(_place, context, people=people, request=request))
-    context.storage.sync()  # the request must be on disk before a key is destroyed
+    context.inner.sync()  # the request must be on disk before a key is destroyed
     done = _carry_out(context, key, request, select(context.storage, people), within_days)
     incomplete = ["kept"] * bool(done.kept) + ["unopened"] * bool(done.unopened)
     incomplete += ["key"] * bool(done.kept_keys and not done.kept)

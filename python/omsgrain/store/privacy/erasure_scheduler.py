@@ -20,7 +20,7 @@ from omsgrain.header import created_seconds
 from omsgrain.policy.decide import is_privileged
 from omsgrain.query import times
 from omsgrain.storage import erasure_queue, tombstones
-from omsgrain.storage.base import Reader, Storage, Writer
+from omsgrain.storage.base import Reader, Transactions, Writer
 from omsgrain.storage.tables import DUE, GUARDS, HOLDS, SEQUENCE, TOMBSTONES
 from omsgrain.store import lifecycle
 from omsgrain.store.context import Context, destroyed
@@ -291,7 +291,7 @@ def _address(reader: Reader, seq: int | None) -> str | None:
     return None if blob is None else _core.address(blob)
 
 
-def replay_erasures(context: Context, other: Storage) -> int:
+def replay_erasures(context: Context, other: Transactions) -> int:
     """Import the tombstones of another store, and remove the grains that they name."""
     with other.read() as reader:
         records, rows = tombstones.key_records(reader), list(reader.rows(TOMBSTONES))

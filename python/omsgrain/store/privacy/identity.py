@@ -19,7 +19,7 @@ from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError,
 from omsgrain.grain import Grain
 from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
 from omsgrain.storage import blind_index
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Transactions
 from omsgrain.storage.encrypted import DecryptingReader
 from omsgrain.storage.tables import KEYED, SEALED, SEQUENCE
 from omsgrain.store.context import destroyed
@@ -137,7 +137,7 @@ class Selection:
     returned. A blob without the bytes of a name is not decoded.
     """
 
-    store: Storage = field(repr=False)
+    store: Transactions = field(repr=False)
     identities: Identities
     # number of grains so far that could not be read, because a key is missing or they are damaged.
     # They may be about the person too.
@@ -180,7 +180,7 @@ class Selection:
         return PersonalGrain(seq, grain.address, fields, own, number, other)
 
 
-def select(store: Storage, identities: Identities | Iterable[str]) -> Selection:
+def select(store: Transactions, identities: Identities | Iterable[str]) -> Selection:
     """Return the grains about a person; they are read by iterating. Spec: OMS §9."""
     return Selection(store, Identities(identities))
 

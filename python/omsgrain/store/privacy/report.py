@@ -26,7 +26,7 @@ from omsgrain.grain import Grain
 from omsgrain.header import SIGNED_BIT
 from omsgrain.json_values import time_text
 from omsgrain.storage import signatures
-from omsgrain.storage.base import Reader, Storage
+from omsgrain.storage.base import Reader, Transactions
 from omsgrain.storage.records import GrainStatus
 from omsgrain.storage.signatures import Signature
 from omsgrain.storage.tables import SEALED, SEQUENCE
@@ -154,7 +154,7 @@ class SubjectReport:
         incomplete: sentences about grains that could not be read or may not be exported.
     """
 
-    def __init__(self, store: Storage, settings: Settings, identities: Identities) -> None:
+    def __init__(self, store: Transactions, settings: Settings, identities: Identities) -> None:
         self._store = store
         self._settings = settings
         self._identities = identities
