@@ -14,7 +14,7 @@ from omsgrain import _core
 from omsgrain.conformance.aimem import sample, sealed
 from omsgrain.formats.aimem import document
 from omsgrain.formats.aimem.check import AimemChecker
-from omsgrain.formats.mif1 import document as mif1
+from omsgrain.formats.mif1 import format as mif1
 from omsgrain.formats.mif2 import format as mif2
 from omsgrain.formats.schema import DocumentChecker, Shapes
 from support import aimem_strategies, mif1_documents, mif2_documents
@@ -38,16 +38,16 @@ def never(*_: Any) -> bool:
 
 @given(st.one_of(MIF1, damaged(MIF1)))
 def test_a_look_at_mif1(whole: Any) -> None:
-    found = mif1.validate(spelled(whole), layout="json")
+    found = mif1.MIF1.validate(spelled(whole), layout="json")
     with patch.object(Shapes, "fit", never):
-        assert mif1.validate(spelled(whole), layout="json") == found
+        assert mif1.MIF1.validate(spelled(whole), layout="json") == found
 
 
 @given(st.one_of(MIF2, damaged(MIF2)))
 def test_a_look_at_mif2(whole: Any) -> None:
-    found = mif2.validate(spelled(whole))
+    found = mif2.MIF2.validate(spelled(whole))
     with patch.object(Shapes, "fit", never):
-        assert mif2.validate(spelled(whole)) == found
+        assert mif2.MIF2.validate(spelled(whole)) == found
 
 
 @given(st.one_of(BUNDLES, damaged(BUNDLES)))
@@ -64,8 +64,8 @@ def test_a_look_is_enough_for_most() -> None:
         walked.append(shape)
 
     with patch.object(DocumentChecker, "_object", walk):
-        mif1.validate(spelled(mif1_documents.MINIMAL), layout="json")
-        mif2.validate(spelled(mif2_documents.MINIMAL))
+        mif1.MIF1.validate(spelled(mif1_documents.MINIMAL), layout="json")
+        mif2.MIF2.validate(spelled(mif2_documents.MINIMAL))
     assert walked == ["document", "document"]
 
 

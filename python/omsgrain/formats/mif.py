@@ -29,11 +29,19 @@ from omsgrain.formats.document import (
     bare,
     fill,
     gathered,
+    lift,
     manifest,
     owner_of,
 )
 from omsgrain.formats.json_text import Style, digest, of_bytes, pieces, steps_of, value_at
-from omsgrain.formats.problems import MOST, DocumentFindings, Problem, Verdict
+from omsgrain.formats.problems import (
+    FIRSTS,
+    MOST,
+    DocumentError,
+    DocumentFindings,
+    Problem,
+    Verdict,
+)
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
 from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
 
@@ -233,6 +241,23 @@ def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, An
 
 
 @dataclass(slots=True)
+class Parsed:
+    document: Any  # the parsed value
+    layout: str | None = None  # its layout, where its version has several
+    # line numbers of the records, by array pointer; only for JSON lines
+    lines: dict[str, list[int]] | None = None
+    problems: tuple[Problem, ...] = ()  # lines that are not records
+    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
+    left_out: int = 0  # number of lines that are not records
+
+    def line(self, pointer: str, i: int) -> int | None:
+        """The line number of a record in JSON lines; else None."""
+        lines = (self.lines or {}).get(pointer)
+        # Records in the header precede those of the lines.
+        return None if lines is None or i >= len(lines) else lines[i]
+
+
+@dataclass(slots=True)
 class MifDocument:
     """A document that was found good, or is to be written."""
 
@@ -254,7 +279,7 @@ class MifDocument:
         checker: DocumentChecker,
         arrays: Mapping[str, Sequence[Any]],
         kinds: Mapping[str, str],
-        line: Callable[[str, int], int | None] = lambda pointer, i: None,
+        line: Callable[[str, int], int | None],
     ) -> None:
         """Check the records of the document, and keep the good ones."""
         for pointer, array in arrays.items():
@@ -274,15 +299,6 @@ class MifDocument:
                     checker.refers(kinds[pointer], value, f"{pointer}/{i}")
 
 
-def verdict_of(
-    checker: DocumentChecker, found: MifDocument, document: Any, unread: int = 0
-) -> Verdict:
-    """The defects of a document that a checker has seen; ``unread`` lines are no records."""
-    total = checker.faults.total + checker.problems.total + unread
-    faults = tuple(checker.faults.found)
-    return Verdict(faults, found.problems[:MOST], found.warnings, total, document)
-
-
 def formed_of(
     shapes: Mapping[str, Iterable[SchemaField]], references: Mapping[str, Mapping[str, str]]
 ) -> frozenset[str]:
@@ -297,7 +313,57 @@ class VersionedMif(Mif):
     # the member that says whose the records are, and when they were exported
     around: ClassVar[str]
     checksums: ClassVar[Checksums]  # those of its documents
+    rules: ClassVar[Mapping[str, SchemaRule]]  # its rules that refuse a document or a record
     warnings: ClassVar[Mapping[str, SchemaRule]]  # its rules that only warn
+    checker: ClassVar[Any]  # makes a checker, which reports so many bad records
+
+    @abstractmethod
+    def parsed(self, data: bytes, limits: Any, layout: Any) -> Parsed:
+        """Read a document."""
+
+    def apart(self, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        """Split a document into envelope and records; the inverse of `together`."""
+        return lift(document, self.arrays)
+
+    def validate(
+        self, data: bytes, passphrase: str | None = None, limits: Any = None, layout: Any = None
+    ) -> Verdict:
+        try:
+            parsed = self.parsed(data, limits or self.limits, layout)
+        except DocumentError as error:
+            return Verdict(error.problems, (), (), error.total)
+        checker: DocumentChecker = self.checker(0)
+        found = self._checked(parsed, checker)
+        total = checker.faults.total + checker.problems.total + parsed.left_out
+        faults, problems = tuple(checker.faults.found), found.problems[:MOST]
+        return Verdict(faults, problems, found.warnings, total, parsed.document)
+
+    def taken(self, parsed: Parsed) -> MifDocument:
+        """A document without its bad records, which are reported."""
+        checker: DocumentChecker = self.checker(FIRSTS)
+        found = self._checked(parsed, checker)
+        checker.refuse()
+        return found
+
+    def _checked(self, parsed: Parsed, checker: DocumentChecker) -> MifDocument:
+        document, sums = parsed.document, self.checksums
+        if not checker.document(document, None if parsed.lines is None else 1):
+            return MifDocument({}, {}, parsed.layout)
+        envelope, arrays = self.apart(document)
+        found = MifDocument(envelope, {}, parsed.layout, left_out=parsed.left_out)
+        found.take(checker, arrays, self.arrays, parsed.line)
+        where, own = f"/{self.around}/checksum", sums.own(document) and not parsed.left_out
+        if not parsed.left_out:
+            checker.counts(document)
+        if own and sums.verify(document) != "matched-jcs":
+            says = self.rules["checksum_mismatch"].says
+            checker.faults.add(Problem("checksum_mismatch", where, says))
+        elif not own and (rule := self.warnings.get("unknown_checksum")) is not None:
+            if sums.verify(document) == "unknown":
+                checker.warnings.add(Problem("unknown_checksum", where, rule.says))
+        found.problems = (*parsed.problems, *checker.problems.found)
+        found.warnings = (*parsed.warnings, *checker.warnings.found)
+        return found
 
     def imported(
         self,

@@ -203,6 +203,13 @@ class DocumentChecker(ABC):
         self._contents: dict[bytes, str] = {}
 
     @abstractmethod
+    def document(self, document: Any, line: int | None = None) -> bool:
+        """Check everything outside the records; False if these are not to be looked at."""
+
+    def counts(self, document: dict[str, Any]) -> None:  # noqa: B027 most formats count nothing
+        """Warn of each count in the document that differs from its number of records."""
+
+    @abstractmethod
     def record(
         self, kind: str, record: Any, pointer: str, line: int | None = None
     ) -> RecordItem | None:

@@ -15,7 +15,6 @@ from hypothesis import given
 
 from omsgrain import formats
 from omsgrain.formats import DocumentError
-from omsgrain.formats.mif1 import document
 from omsgrain.formats.mif1.check import RULES, WARNINGS, Mif1Limits
 from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import GONE, edited, rules
@@ -109,7 +108,7 @@ WARNED = [
 @pytest.mark.parametrize(("pointer", "value", "rule"), FAULTS)
 def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(SEP, {pointer: value}))
-    verdict = document.validate(data)
+    verdict = MIF1.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
     with pytest.raises(DocumentError) as caught:
         MIF1.load(data)
@@ -118,13 +117,13 @@ def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> No
 
 @pytest.mark.parametrize("whole", [[], None, 7])
 def test_only_objects_are_documents(whole: Any) -> None:
-    assert rules(document.validate(spelled(whole), layout="json").faults) == [("not_object", "")]
+    assert rules(MIF1.validate(spelled(whole), layout="json").faults) == [("not_object", "")]
 
 
 @pytest.mark.parametrize(("pointer", "value", "rule"), PROBLEMS)
 def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(SEP, {pointer: value}))
-    verdict = document.validate(data)
+    verdict = MIF1.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
     loaded = MIF1.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
@@ -136,7 +135,7 @@ def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS)
 def test_texts_that_are_no_document(data: bytes, rule: str) -> None:
-    assert [problem.rule for problem in document.validate(data, layout="json").faults] == [rule]
+    assert [problem.rule for problem in MIF1.validate(data, layout="json").faults] == [rule]
     with pytest.raises(DocumentError) as caught:
         MIF1.load(data, layout="json")
     assert caught.value.rule == rule
@@ -159,7 +158,7 @@ def test_a_good_document_has_no_warnings() -> None:
 
 @given(DOCUMENTS)
 def test_an_accepted_document_has_no_problems(whole: dict[str, Any]) -> None:
-    verdict = document.validate(spelled(whole))
+    verdict = MIF1.validate(spelled(whole))
     assert (verdict.faults, verdict.problems, verdict.total) == ((), (), 0)
 
 
@@ -187,7 +186,7 @@ def test_one_bad_record_of_a_thousand() -> None:
 def test_a_document_that_is_too_large_is_not_parsed() -> None:
     data = b'{"mif_version":"1.0","memories":["' + b"x" * 4_000_000
     tracemalloc.start()
-    verdict = document.validate(data, Mif1Limits(document=1_000_000))
+    verdict = MIF1.validate(data, limits=Mif1Limits(document=1_000_000))
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert rules(verdict.faults) == [("too_large", "")]
@@ -196,6 +195,6 @@ def test_a_document_that_is_too_large_is_not_parsed() -> None:
 
 def test_two_memories_of_one_short_id_are_two() -> None:
     memory = SEP["memories"][0] | {"id": "a"}
-    verdict = document.validate(spelled(SEP | {"memories": [memory, memory]}))
+    verdict = MIF1.validate(spelled(SEP | {"memories": [memory, memory]}))
     told = [one.pointer for one in verdict.warnings if one.rule == "duplicate_content"]
     assert told == ["/memories/1/content"]

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, FormatChecker
 
 from omsgrain.formats import times
-from omsgrain.formats.mif1 import document
+from omsgrain.formats.mif1 import check
+from omsgrain.formats.mif1.format import MIF1
 from support.edited_documents import damaged
 from support.mif1_documents import DOCUMENTS, EXAMPLES, PUBLISHED, SEP
 from support.mif2_documents import spelled
 
-SCHEMA = json.loads(Path(document.__file__).with_name("schema.json").read_text("utf-8"))
+SCHEMA = json.loads(Path(check.__file__).with_name("schema.json").read_text("utf-8"))
 FORMATS = FormatChecker(formats=())
 
 
@@ -48,5 +49,5 @@ DAMAGED = damaged(st.one_of(DOCUMENTS, st.sampled_from([SEP, PUBLISHED])))
 
 @given(st.one_of(DOCUMENTS, DAMAGED, DAMAGED))
 def test_the_schema_and_the_checks_agree(whole: Any) -> None:
-    found = document.validate(spelled(whole), layout="json")
+    found = MIF1.validate(spelled(whole), layout="json")
     assert VALIDATOR.is_valid(whole) == (found.total == 0)

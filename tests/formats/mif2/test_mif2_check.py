@@ -17,7 +17,6 @@ from hypothesis import given
 from omsgrain import formats
 from omsgrain.formats import DocumentError
 from omsgrain.formats.json_text import JsonLimits
-from omsgrain.formats.mif2 import format as document
 from omsgrain.formats.mif2.check import RULES, WARNINGS
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import MOST
@@ -121,7 +120,7 @@ WARNED = [
 @pytest.mark.parametrize(("pointer", "value", "rule"), FAULTS)
 def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(FULL, {pointer: value}))
-    verdict = document.validate(data)
+    verdict = MIF2.validate(data)
     assert (rules(verdict.faults), verdict.problems) == ([(rule, pointer)], ())
     with pytest.raises(DocumentError) as caught:
         MIF2.load(data)
@@ -131,7 +130,7 @@ def test_reasons_to_refuse_a_document(pointer: str, value: Any, rule: str) -> No
 @pytest.mark.parametrize(("pointer", "value", "rule"), PROBLEMS)
 def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
     data = spelled(edited(FULL, {pointer: value}))
-    verdict = document.validate(data)
+    verdict = MIF2.validate(data)
     assert (verdict.faults, rules(verdict.problems)) == ((), [(rule, pointer)])
     loaded = MIF2.load(data)
     assert rules(loaded.problems) == [(rule, pointer)]
@@ -144,7 +143,7 @@ def test_reasons_to_skip_a_record(pointer: str, value: Any, rule: str) -> None:
 
 @pytest.mark.parametrize(("data", "rule"), TEXTS, ids=range(len(TEXTS)))
 def test_texts_that_are_no_document(data: bytes, rule: str) -> None:
-    assert [problem.rule for problem in document.validate(data).faults][:1] == [rule]
+    assert [problem.rule for problem in MIF2.validate(data).faults][:1] == [rule]
     with pytest.raises(DocumentError) as caught:
         MIF2.load(data)
     assert caught.value.rule == rule
@@ -172,21 +171,21 @@ def test_every_rule_is_broken_somewhere() -> None:
 
 
 def test_documents_of_others_are_taken() -> None:
-    assert rules(document.validate(spelled(MINIMAL)).warnings) == []
-    assert rules(document.validate(spelled(PLACEHOLDERS)).warnings) == [
+    assert rules(MIF2.validate(spelled(MINIMAL)).warnings) == []
+    assert rules(MIF2.validate(spelled(PLACEHOLDERS)).warnings) == [
         ("invalid_checksum", "/export_meta/checksum")
     ]
-    assert rules(document.validate(spelled(FULL)).warnings) == [
+    assert rules(MIF2.validate(spelled(FULL)).warnings) == [
         ("dimension_mismatch", "/memories/0/embeddings/vector")
     ]
-    assert rules(document.validate(spelled(DIALECT)).warnings) == []
+    assert rules(MIF2.validate(spelled(DIALECT)).warnings) == []
     for whole in (MINIMAL, PLACEHOLDERS, FULL, DIALECT):
-        assert document.validate(spelled(whole)).total == 0
+        assert MIF2.validate(spelled(whole)).total == 0
 
 
 @given(DOCUMENTS)
 def test_allowed_values_are_accepted(whole: dict[str, Any]) -> None:
-    verdict = document.validate(spelled(whole))
+    verdict = MIF2.validate(spelled(whole))
     assert (verdict.faults, verdict.problems, verdict.total) == ((), (), 0)
 
 
@@ -204,7 +203,7 @@ def test_one_bad_record_of_a_thousand() -> None:
 
 
 def test_problems_are_counted_beyond_a_thousand() -> None:
-    verdict = document.validate(spelled(MINIMAL | {"memories": [{}] * 5_000}))
+    verdict = MIF2.validate(spelled(MINIMAL | {"memories": [{}] * 5_000}))
     assert (len(verdict.problems), verdict.total) == (MOST, 15_000)
 
 
@@ -212,19 +211,19 @@ def test_problems_show_no_content() -> None:
     secret = "Ada-has-a-secret"
     for pointer, value, _ in FAULTS + PROBLEMS:
         given = [secret] if isinstance(value, list | dict | str) else {secret: secret}
-        verdict = document.validate(spelled(edited(FULL, {pointer: given})))
+        verdict = MIF2.validate(spelled(edited(FULL, {pointer: given})))
         told = (*verdict.faults, *verdict.problems, *verdict.warnings)
         assert secret not in json.dumps([problem.to_dict() for problem in told])
 
 
 def test_limits() -> None:
     data = spelled(FULL)
-    assert rules(document.validate(data, JsonLimits(document=len(data) - 1)).faults) == [
+    assert rules(MIF2.validate(data, limits=JsonLimits(document=len(data) - 1)).faults) == [
         ("too_large", "")
     ]
-    assert document.validate(data, JsonLimits(document=len(data))).total == 0
-    assert document.validate(data, JsonLimits(depth=4)).faults[0].rule == "too_deep"
-    assert document.validate(data, JsonLimits(depth=5)).total == 0
+    assert MIF2.validate(data, limits=JsonLimits(document=len(data))).total == 0
+    assert MIF2.validate(data, limits=JsonLimits(depth=4)).faults[0].rule == "too_deep"
+    assert MIF2.validate(data, limits=JsonLimits(depth=5)).total == 0
 
 
 def test_hostile_sizes_are_cheap() -> None:
@@ -234,7 +233,7 @@ def test_hostile_sizes_are_cheap() -> None:
         data = spelled(MINIMAL | {"memories": memories})
         tracemalloc.start()
         try:
-            verdict = document.validate(data)
+            verdict = MIF2.validate(data)
             held = tracemalloc.get_traced_memory()[1]
         finally:
             tracemalloc.stop()

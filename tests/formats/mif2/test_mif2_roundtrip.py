@@ -16,7 +16,7 @@ import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
 from omsgrain.formats.document import fill
-from omsgrain.formats.mif2 import format as document
+from omsgrain.formats.mif import Parsed
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import TEXT, is_duplicate
@@ -233,6 +233,6 @@ def test_grains_that_are_no_whole_document() -> None:
 
 
 def test_records_are_written_unchanged() -> None:
-    read = document.of_dict(FULL)
+    read = MIF2.taken(Parsed(FULL))
     assert fill(read.envelope, read.arrays()) == FULL
     assert TABLE.name_of("memory", FULL["memories"][0]) == FULL["memories"][0]["id"]

@@ -22,8 +22,9 @@ from omsgrain.formats.base import Format
 from omsgrain.formats.convert.mif2 import HUB
 from omsgrain.formats.document import Added, Import, Loss
 from omsgrain.formats.json_text import spell
+from omsgrain.formats.mif import Parsed
 from omsgrain.formats.mif2.check import VERSION
-from omsgrain.formats.mif2.format import MIF2, of_dict
+from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.problems import FIRSTS, MOST, DocumentError, DocumentFindings, Problem
 from omsgrain.formats.records import Record
 
@@ -180,7 +181,7 @@ class Translation:
             count = counted_noun(self._without_time, "memory has", "memories have")
             self.lose(TIMELESS, at, f"{count} no time: {EPOCH} is used", line)
         data = spell(document)
-        found = of_dict(document)
+        found = MIF2.taken(Parsed(document))
         made = MIF2.imported(data, found, None, user_id=user_id, exact=False)
         return replace(
             made,

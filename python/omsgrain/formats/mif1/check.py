@@ -426,12 +426,11 @@ class Mif1Checker(DocumentChecker):
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
-    def document(self, document: Any, line: int | None = None) -> None:
-        """Check everything outside the records, and the consent."""
+    def document(self, document: Any, line: int | None = None) -> bool:
         self._found, self._line = self.faults, line
         if type(document) is not dict:
             self._wrong("not_object", "", "an object", kind_of(document))
-            return
+            return False
         version = document.get("mif_version")
         if "mif_version" not in document:
             self._wrong("missing_field", "/mif_version", f'"{VERSION}"')
@@ -445,6 +444,7 @@ class Mif1Checker(DocumentChecker):
             self._wrong("encrypted", "/encryption", "a passphrase")
         else:
             self._object("", "document", document)
+        return not self.faults
 
     def record(
         self, kind: str, record: Any, pointer: str, line: int | None = None

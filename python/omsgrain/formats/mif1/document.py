@@ -3,20 +3,17 @@
 
 from __future__ import annotations
 
-import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import json_text, times, yaml
 from omsgrain.formats.document import fill, lift
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.json_text import spell as spell_json
-from omsgrain.formats.mif import Checksums, MifDocument, verdict_of
+from omsgrain.formats.mif import Checksums, Parsed
 from omsgrain.formats.mif1 import check, json_lines
-from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import text_of
 from omsgrain.formats.source import Source
 from omsgrain.grain import Grain
@@ -48,23 +45,6 @@ def of_counts(document: Mapping[str, Any]) -> frozenset[str]:
 
 
 CHECKSUM: Final = Checksums(_EXPORT, of_counts)
-
-
-@dataclass(slots=True)
-class Parsed:
-    document: Any  # the parsed value
-    layout: check.Layout  # its layout
-    # line numbers of the records, by array pointer; only for JSON lines
-    lines: dict[str, list[int]] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()  # lines that are not records
-    warnings: tuple[Problem, ...] = ()  # defects that are accepted with a warning
-    left_out: int = 0  # number of lines that are not records
-
-    def line(self, pointer: str, i: int) -> int | None:
-        """The line number of a record in JSON lines; else None."""
-        lines = self.lines.get(pointer)
-        # Records in the header precede those of the lines.
-        return None if lines is None or i >= len(lines) else lines[i]
 
 
 def layout_of(data: bytes) -> check.Layout:
@@ -101,7 +81,7 @@ def parse(
         )
         return Parsed(tree, layout)
     json_text.bounded(data, limits.document, limits.values)
-    return _by_lines(data, limits)
+    return json_lines.read(data, limits)
 
 
 def spell(document: dict[str, Any], layout: check.Layout = "json") -> bytes:
@@ -119,54 +99,7 @@ def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
     return json_lines.write(json_lines.header_of(document), records)
 
 
-_POINTERS: Final = {kind: pointer for pointer, kind in check.ARRAYS.items()}
-
-
-def _by_lines(data: bytes, limits: check.Mif1Limits) -> Parsed:
-    lines = json_lines.DocumentLines(io.BytesIO(data), limits)
-    arrays: dict[str, list[Any]] = {}
-    numbers: dict[str, list[int]] = {}
-    within = lift(lines.header, check.ARRAYS)[1]
-    for kind, record, number in lines:
-        pointer = _POINTERS[kind]
-        if pointer not in arrays:
-            arrays[pointer], numbers[pointer] = [], [1] * len(within.get(pointer, ()))
-        arrays[pointer].append(record)
-        numbers[pointer].append(number)
-    return Parsed(
-        json_lines.assembled(lines.header, arrays),
-        "jsonl",
-        numbers,
-        tuple(lines.problems.found),
-        tuple(lines.warnings.found),
-        lines.problems.total,
-    )
-
-
 _CONSENT: Final = check.CONSENT.removeprefix("/")
-
-
-def validate(
-    data: bytes, limits: check.Mif1Limits = check.LIMITS, *, layout: check.Layout | None = None
-) -> Verdict:
-    """Report all defects of a document; invalid bytes never raise an error."""
-    try:
-        parsed = parse(data, layout, limits)
-    except DocumentError as error:
-        return Verdict(error.problems, (), (), error.total)
-    checker = check.Mif1Checker()
-    found = _checked(parsed, checker)
-    return verdict_of(checker, found, parsed.document, parsed.left_out)
-
-
-def read(
-    data: bytes, limits: check.Mif1Limits = check.LIMITS, *, layout: check.Layout | None = None
-) -> MifDocument:
-    """Read a document; skip bad records and report them."""
-    checker = check.Mif1Checker(FIRSTS)
-    found = _checked(parse(data, layout, limits), checker)
-    checker.refuse()
-    return found
 
 
 def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
@@ -186,28 +119,6 @@ def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, A
     if consent := arrays.get(check.CONSENT):
         document = {**document, _CONSENT: consent[0]}
     return document
-
-
-def _checked(parsed: Parsed, checker: check.Mif1Checker) -> MifDocument:
-    document = parsed.document
-    checker.document(document, 1 if parsed.layout == "jsonl" else None)
-    if checker.faults or not isinstance(document, dict):
-        return MifDocument({}, {}, parsed.layout)
-    envelope, arrays = apart(document)
-    found = MifDocument(envelope, {}, parsed.layout, left_out=parsed.left_out)
-    found.take(checker, arrays, {**check.ARRAYS, check.CONSENT: "consent"}, parsed.line)
-    if not parsed.left_out:
-        checker.counts(document)
-    verdict = CHECKSUM.verify(document)
-    if CHECKSUM.own(document) and verdict != "matched-jcs" and not parsed.left_out:
-        says = check.RULES["checksum_mismatch"].says
-        checker.faults.add(Problem("checksum_mismatch", "/export/checksum", says))
-    elif verdict == "unknown":
-        says = check.WARNINGS["unknown_checksum"].says
-        checker.warnings.add(Problem("unknown_checksum", "/export/checksum", says))
-    found.problems = (*parsed.problems, *checker.problems.found)
-    found.warnings = (*parsed.warnings, *checker.warnings.found)
-    return found
 
 
 STAYS: Final = "it belongs only to its original document"

@@ -23,7 +23,7 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
-from omsgrain.formats.mif import MifDocument, Reads, VersionedMif, formed_of
+from omsgrain.formats.mif import MifDocument, Parsed, Reads, VersionedMif, formed_of
 from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1.records import TABLE
@@ -54,7 +54,9 @@ class Mif1(VersionedMif):
     embedding_member = "embedding"
     around = "export"
     checksums = documents.CHECKSUM
+    rules = check.RULES
     warnings = check.WARNINGS
+    checker = check.Mif1Checker
     references = check.REFERENCES
     renamed = frozenset(("memory", "todo"))
     single = frozenset((check.CONSENT,))
@@ -84,9 +86,15 @@ class Mif1(VersionedMif):
             if not envelope.is_sealed(data):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
             data = envelope.open_document(data, passphrase, key=key, limits=limits)
-        found = documents.read(data, limits, layout=layout)
+        found = self.taken(self.parsed(data, limits, layout))
         style = _style(data, found) if exact else None
         return self.imported(data, found, style, user_id=user_id, exact=exact)
+
+    def parsed(self, data: bytes, limits: check.Mif1Limits, layout: check.Layout | None) -> Parsed:
+        return documents.parse(data, layout, limits)
+
+    def apart(self, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
+        return documents.apart(document)
 
     def vector(self, item: RecordItem) -> Vector | None:
         return vector_of(item.value.get("embedding"))
@@ -168,10 +176,12 @@ class Mif1(VersionedMif):
     def is_sealed(self, path: Path) -> bool:
         return envelope.is_sealed(self.read_bytes(path))
 
-    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
+    def validate(
+        self, data: bytes, passphrase: str | None = None, limits: Any = None, layout: Any = None
+    ) -> Verdict:
         if passphrase is not None:
             data = envelope.open_document(data, passphrase)
-        return documents.validate(data)
+        return super().validate(data, None, limits, layout)
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
         return envelope.seal_document(data, passphrase, key=key)

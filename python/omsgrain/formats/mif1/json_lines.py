@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MIF 1.0 as JSON lines, streamed with little memory: a header, one record a line, a footer.
+"""MIF 1.0 as JSON lines: a header, one record a line, a footer; written with little memory.
 
     {"type": "header", "mif_version": "1.0", "export": {...}, ...}
     {"type": "memory", "data": {...}}
@@ -21,11 +21,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import IO, Any, Final, NamedTuple
+from io import BytesIO
+from typing import Any, Final
 
 from omsgrain.formats import json_text
 from omsgrain.formats.document import fill, lift
-from omsgrain.formats.json_text import spell
+from omsgrain.formats.json_text import of_bytes, spell
+from omsgrain.formats.mif import Parsed
 from omsgrain.formats.mif1.check import ARRAYS, LIMITS, RULES, SHAPES, WARNINGS, Kind, Mif1Limits
 from omsgrain.formats.problems import FIRSTS, DocumentError, Problem
 from omsgrain.formats.schema import Problems
@@ -50,131 +52,99 @@ _ASIDE: Final = "x_members"
 _OWN: Final = frozenset(("type", _ASIDE))
 _OF: Final = "checksum_of"
 _LINES: Final = "lines"
-_PIECE: Final = 1 << 20
+_POINTERS: Final = {kind: pointer for pointer, kind in ARRAYS.items()}
 
 
-class RecordLine(NamedTuple):
-    kind: Kind  # the kind of record
-    record: Any  # the value of ``data``, unchecked
-    number: int  # the line's number, counted from 1
+class _RecordLines:
+    """The lines of a document, read to its footer, and what is wrong with them."""
 
-
-class _Digests:
-    """Two checksums of the lines: of the bytes as read, and with normalized line ends.
-
-    Editors and version control can turn LF into CRLF and add a byte order mark.
-    """
-
-    def __init__(self) -> None:
-        self._as_it_is, self._as_we_write = hashlib.sha256(), hashlib.sha256()
-        self._first = True
-
-    def update(self, line: bytes) -> None:
-        self._as_it_is.update(line)
-        if self._first:
-            line, self._first = line.removeprefix(json_text.MARK), False
-        self._as_we_write.update(line[:-2] + b"\n" if line.endswith(b"\r\n") else line)
-
-    def has(self, checksum: Any) -> bool:
-        both = (self._as_it_is, self._as_we_write)
-        return checksum in [f"sha256:{digest.hexdigest()}" for digest in both]
-
-
-class DocumentLines:
-    """Reads a document of JSON lines. Iterate once, to the end: the footer completes the check."""
-
-    def __init__(self, source: IO[bytes], limits: Mif1Limits = LIMITS) -> None:
-        self._source, self._limits = source, limits
-        self._digest = _Digests()
-        self._number = 0
+    def __init__(self, data: bytes, limits: Mif1Limits) -> None:
+        self._data, self._limits = data, limits
+        self._lines = iter(BytesIO(data))
+        self._number = self._end = 0
         self._counts: Counter[str] = Counter()
-        self._unread = 0
         self.problems = Problems(FIRSTS)  # lines that are not records
         self.warnings = Problems()  # defects that are accepted with a warning
-        line = self._next()
-        if line is None:
-            raise DocumentError([_problem("no_header", 1)])
+
+    def header(self) -> dict[str, Any]:
         try:
-            first = _value(line, limits)
+            line = self._next()
+            first: Any = None if line is None else self._value(line)
         except DocumentError as error:
             raise DocumentError([replace(one, line=1) for one in error.problems]) from None
         if not is_header(first):
-            raise DocumentError([_problem("no_header", 1, '"type": "header"')])
-        self._digest.update(line)
+            expected = None if line is None else '"type": "header"'
+            raise DocumentError([_problem("no_header", 1, expected)])
         aside = first.get(_ASIDE)
-        self.header: dict[str, Any] = {k: v for k, v in first.items() if k not in _OWN}
-        if isinstance(aside, dict):
-            self.header |= aside
+        header = {name: value for name, value in first.items() if name not in _OWN}
+        return header | aside if isinstance(aside, dict) else header
 
-    def __iter__(self) -> Iterator[RecordLine]:
+    def records(self) -> Iterator[tuple[Kind, Any, int]]:
+        """Yield the kind of each record, its unchecked value, and its line, counted from 1."""
         while (line := self._next()) is not None:
             try:
-                value = _value(line, self._limits)
+                value = self._value(line)
             except DocumentError as error:
-                self._bad(replace(error.problems[0], line=self._number), line)
+                self._bad(replace(error.problems[0], line=self._number))
                 continue
             what = value.get("type") if isinstance(value, dict) else None
             if what == _FOOTER:
-                self._finish(value)
+                self._finish(value, self._data[: self._end - len(line)])
                 return
             kind = _KINDS.get(what) if isinstance(what, str) else None
             if kind is None or "data" not in value:
-                self._bad(_problem("unknown_line", self._number, ", ".join(_KINDS)), line)
+                self._bad(_problem("unknown_line", self._number, ", ".join(_KINDS)))
                 continue
-            self._digest.update(line)
             self._counts[kind] += 1
             if len(value) > 2:
                 self._warn("line_member", "")
-            yield RecordLine(kind, value["data"], self._number)
+            yield kind, value["data"], self._number
         raise DocumentError([_problem("no_footer", self._number)])
 
     def _next(self) -> bytes | None:
         """The next line that is not blank; skips a line that is too long."""
-        while line := self._source.readline(self._limits.line + 1):
+        for line in self._lines:
             self._number += 1
-            if len(line) > self._limits.line and not line.endswith(b"\n"):
+            self._end += len(line)
+            if len(line.removesuffix(b"\n")) > self._limits.line:
                 most = f"at most {self._limits.line} bytes"
+                problem = _problem("too_large", self._number, most)
                 if self._number == 1:
-                    raise DocumentError([_problem("too_large", 1, most)])
-                self._bad(_problem("too_large", self._number, most), b"")
-                while line:
-                    if line.endswith(b"\r"):  # keep CRLF together
-                        line += self._source.readline(1)
-                    self._digest.update(line)
-                    line = b"" if line.endswith(b"\n") else self._source.readline(_PIECE)
+                    raise DocumentError([problem])
+                self._bad(problem)
             elif line.strip():
                 return line
-            else:
-                self._digest.update(line)
         return None
 
-    def _bad(self, problem: Problem, line: bytes) -> None:
-        self._digest.update(line)
-        self._unread += 1
+    def _value(self, line: bytes) -> Any:
+        limits = self._limits
+        return json_text.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
+
+    def _bad(self, problem: Problem) -> None:
         self.problems.begin()
         self.problems.add(problem)
         if self.problems.too_many:
             raise DocumentError([_problem("too_many_bad", self._number, f"at most {FIRSTS}")])
 
-    def _finish(self, footer: dict[str, Any]) -> None:
+    def _finish(self, footer: dict[str, Any], before: bytes) -> None:
         """Check the counts and the checksum of the footer."""
-        number, found = self._number, Problems()
+        number, found, unread = self._number, Problems(), self.problems.total
         counts = footer.get("counts")
         counts = counts if isinstance(counts, dict) else {}
         for kind, names in _COUNTS.items():
             said = [counts[name] for name in names if name in counts]
             # An unreadable line can be of any kind.
             seen = self._counts[kind]
-            if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= self._unread):
+            if said and (type(said[0]) is not int or not 0 <= said[0] - seen <= unread):
                 found.add(_problem("count_mismatch", number, str(seen), pointer="/counts"))
         given = footer.get("checksum")
-        if not self._digest.has(given):
+        if given != of_bytes(before) and given != of_bytes(_as_written(before)):
             if footer.get(_OF) == _LINES:
                 found.add(_problem("checksum_mismatch", number, pointer="/checksum"))
             elif given is not None:
                 self._warn("unknown_checksum", "/checksum")
         while self._next() is not None:
-            self._bad(_problem("unknown_line", self._number, "no lines after the footer"), b"")
+            self._bad(_problem("unknown_line", self._number, "no lines after the footer"))
         found.raise_any()
 
     def _warn(self, rule: str, pointer: str) -> None:
@@ -182,8 +152,31 @@ class DocumentLines:
         self.warnings.add(Problem(rule, pointer, says, line=self._number))
 
 
-def _value(line: bytes, limits: Mif1Limits) -> Any:
-    return json_text.parse(line, most=limits.line, depth=limits.depth, values=limits.values)
+def _as_written(lines: bytes) -> bytes:
+    """Lines without what editors and version control add: CR, and a byte order mark."""
+    return lines.removeprefix(json_text.MARK).replace(b"\r\n", b"\n")
+
+
+def read(data: bytes, limits: Mif1Limits = LIMITS) -> Parsed:
+    lines = _RecordLines(data, limits)
+    header = lines.header()
+    within = lift(header, ARRAYS)[1]
+    arrays: dict[str, list[Any]] = {}
+    numbers: dict[str, list[int]] = {}
+    for kind, record, number in lines.records():
+        pointer = _POINTERS[kind]
+        if pointer not in arrays:
+            arrays[pointer], numbers[pointer] = [], [1] * len(within.get(pointer, ()))
+        arrays[pointer].append(record)
+        numbers[pointer].append(number)
+    return Parsed(
+        assembled(header, arrays),
+        "jsonl",
+        numbers,
+        tuple(lines.problems.found),
+        tuple(lines.warnings.found),
+        lines.problems.total,
+    )
 
 
 def is_header(value: Any) -> bool:

@@ -288,11 +288,11 @@ class Mif2Checker(DocumentChecker):
     def __init__(self, firsts: int = 0) -> None:
         super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
 
-    def document(self, document: Any) -> None:
+    def document(self, document: Any, line: int | None = None) -> bool:
         self._found = self.faults
         self._whole("", "document", document)
         if type(document) is not dict:
-            return
+            return False
         version = document.get("mif_version")
         if type(version) is str:
             if not version.startswith(MAJOR):
@@ -305,6 +305,7 @@ class Mif2Checker(DocumentChecker):
             # It is no field of the format, so it may be anything, and stays where it is.
             if type(holder) is dict and name in holder and type(holder[name]) is not list:
                 self._warn("foreign_record", pointer, "an array", kind_of(holder[name]))
+        return True
 
     def record(
         self, kind: str, record: Any, pointer: str, line: int | None = None

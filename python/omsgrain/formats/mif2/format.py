@@ -14,7 +14,6 @@ from omsgrain.formats.convert.mif2 import CARRIED, HUB, METADATA, SHODH
 from omsgrain.formats.json_text import of_bytes, style_of
 from omsgrain.formats.mif2 import check
 from omsgrain.formats.mif2.records import TABLE
-from omsgrain.formats.problems import FIRSTS, DocumentError, Problem, Verdict
 from omsgrain.formats.records import Record, short_name
 
 _COUNTED: Final = ("memories", "todos", "projects", "reminders")
@@ -28,37 +27,6 @@ def of_counts(document: Mapping[str, Any]) -> str:
 
 
 CHECKSUM: Final = mif.Checksums("export_meta", lambda document: (of_counts(document),))
-
-
-def validate(data: bytes, limits: json_text.JsonLimits = check.LIMITS) -> Verdict:
-    try:
-        document = limits.parse(data)
-    except DocumentError as error:
-        return Verdict(error.problems, (), (), error.total)
-    checker = check.Mif2Checker()
-    return mif.verdict_of(checker, _checked(document, checker), document)
-
-
-def of_dict(document: Any) -> mif.MifDocument:
-    checker = check.Mif2Checker(FIRSTS)
-    found = _checked(document, checker)
-    checker.refuse()
-    return found
-
-
-def _checked(document: Any, checker: check.Mif2Checker) -> mif.MifDocument:
-    checker.document(document)
-    if not isinstance(document, dict):
-        return mif.MifDocument({})
-    if CHECKSUM.own(document) and CHECKSUM.verify(document) != "matched-jcs":
-        says = check.RULES["checksum_mismatch"].says
-        checker.faults.add(Problem("checksum_mismatch", "/export_meta/checksum", says))
-    envelope, arrays = documents.lift(document, check.ARRAYS)
-    found = mif.MifDocument(envelope)
-    found.take(checker, arrays, check.ARRAYS)
-    found.problems = tuple(checker.problems.found)
-    found.warnings = tuple(checker.warnings.found)
-    return found
 
 
 class Mif2(mif.VersionedMif):
@@ -79,7 +47,9 @@ class Mif2(mif.VersionedMif):
     embedding_member = "embeddings"
     around = "export_meta"
     checksums = CHECKSUM
+    rules = check.RULES
     warnings = check.WARNINGS
+    checker = check.Mif2Checker
     references = check.REFERENCES
     renamed = frozenset(check.REFERENCES)
     vendors = True
@@ -96,11 +66,14 @@ class Mif2(mif.VersionedMif):
         limits: json_text.JsonLimits = check.LIMITS,
         exact: bool = False,
     ) -> documents.Import:
-        read = limits.parse(data)
-        style = style_of(data, read) if exact else None
-        found = of_dict(read)
+        read = self.parsed(data, limits, None)
+        style = style_of(data, read.document) if exact else None
+        found = self.taken(read)
         del read  # or all of it would stay until the end
         return self.imported(data, found, style, user_id=user_id, exact=exact)
+
+    def parsed(self, data: bytes, limits: json_text.JsonLimits, layout: None) -> mif.Parsed:
+        return mif.Parsed(limits.parse(data))
 
     def export_name(self, id: Any) -> str | None:
         return super().export_name(short_name(id))
@@ -113,9 +86,6 @@ class Mif2(mif.VersionedMif):
     def carry_beside(self, envelope: dict[str, Any], grains: dict[str, str]) -> None:
         vendors = envelope.setdefault("vendor_extensions", {})
         vendors.setdefault(CARRIED, {})["grains"] = grains
-
-    def validate(self, data: bytes, passphrase: str | None) -> Verdict:
-        return validate(data)
 
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
