@@ -9,9 +9,6 @@
 
 #include "omsgrain.h"
 
-// Rust's own code for this host was built to unwind and names this; nothing here does unwind.
-void rust_eh_personality(void) {}
-
 enum { COLUMNS = 16, THREADS = 4, STACK = 1 << 18, PAINT = 0xa5 };
 
 struct grain {
@@ -216,6 +213,7 @@ int main(void) {
         }
         if (!read_grain(line, &grains[count++])) return printf("not a line of vectors.py\n");
     }
+    if (!count) return printf("no lines of vectors.py\n");
     for (size_t i = 0; i < count; i++) { // they have moved
         if (grains[i].fields.value) grains[i].fields.value = &grains[i].value;
         if (grains[i].fields.confidence) grains[i].fields.confidence = &grains[i].confidence;
@@ -228,5 +226,5 @@ int main(void) {
     }
     size_t stack = stack_of(write_first) - stack_of(nothing);
     printf("C: %zu grains in %d threads, %zu wrong; %zu bytes of stack, no heap\n", count, THREADS, all, stack);
-    return all || !count;
+    return all > 0;
 }

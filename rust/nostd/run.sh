@@ -18,7 +18,9 @@ if nm "$target/check" | grep -E 'rust_alloc|handle_error|panic_bounds|panic_cons
     exit 1
 fi
 
-cc "${flags[@]}" -std=c99 ../../examples/c/observation.c "$target/release/libomsgrain.a" -o "$target/observation"
+example=(../../examples/c/observation.c "$target/release/libomsgrain.a" -o "$target/observation")
+cc -I. "${example[@]}" # without the flags it is larger, and links too
+cc "${flags[@]}" -std=c99 "${example[@]}"
 "$target/observation" "$target/readings.mg" >"$target/readings.txt"
 "$python" -m omsgrain verify "$target/readings.mg"
 "$python" - "$target/readings.mg" "$target/readings.txt" <<'PYTHON'

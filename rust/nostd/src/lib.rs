@@ -447,6 +447,10 @@ mod bare {
         unsafe fn dealloc(&self, _: *mut u8, _: Layout) {}
     }
 
+    /// Code of `alloc` names it, and a linker without `--gc-sections` looks for it.
+    #[unsafe(no_mangle)]
+    extern "C" fn rust_eh_personality() {}
+
     #[panic_handler]
     fn stop(_: &core::panic::PanicInfo<'_>) -> ! {
         loop {
