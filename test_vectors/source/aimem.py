@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jcs
-from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, sample
+from omsgrain.conformance.aimem import FAULTS, GOODS, TEXTS, replaced, sample
 from omsgrain.conformance.rule import edited
 
 LARGEST = 8_000  # characters; larger ones are tests, not vectors
@@ -28,24 +28,23 @@ ARRAYS = {
 def vectors() -> Iterator[dict[str, Any]]:
     """All of them."""
     for good in GOODS:
-        document = changed(good.change)
-        warned = [] if good.warning is None else [good.warning]
-        about = (good.name, good.section, good.basis)
+        document = changed(good)
+        warned = [] if good["warns"] is None else [good["warns"]]
+        about = _about(good)
         yield from _small("good", about, spelled(document), "document", [], warned, 200)
         if set(ARRAYS) <= set(document):
             text = lines(document)
             yield from _small("good-lines", about, text, "lines", [], warned, 200)
     for fault in FAULTS:
-        text = spelled(changed(fault.change))
-        problem = [{"rule": fault.rule, "pointer": fault.pointer}]
-        about = (fault.name, fault.section, fault.basis)
-        yield from _small("bad", about, text, "document", problem, [], fault.status)
+        text = spelled(changed(fault))
+        problem = [{"rule": fault["rule"], "pointer": fault["at"]}]
+        status = fault["status"]
+        yield from _small("bad", _about(fault), text, "document", problem, [], status)
     for broken in TEXTS:
-        text = spelled(changed({})).replace(broken.old, broken.new, 1)
+        text = replaced(changed({}), broken).decode()
         where = {"a key twice": "/scope", "a number beyond the doubles": "/edges/0/weight"}
-        problem = [{"rule": broken.rule, "pointer": where.get(broken.name, "")}]
-        about = (broken.name, broken.section, broken.basis)
-        yield from _small("bad-text", about, text, "document", problem, [], 422)
+        problem = [{"rule": broken["rule"], "pointer": where.get(broken["name"], "")}]
+        yield from _small("bad-text", _about(broken), text, "document", problem, [], 422)
     whole = lines(changed({}))
     cut = [{"rule": "checksum_mismatch", "pointer": "/checksum", "line": 1}]
     for name, text in (
@@ -56,6 +55,10 @@ def vectors() -> Iterator[dict[str, Any]]:
         yield from _small(
             "bad-lines", (name, "2.8", "recommendation"), text, "lines", cut, [], 409
         )
+
+
+def _about(case: Mapping[str, Any]) -> tuple[str, str, str]:
+    return case["name"], case["section"], case["basis"]
 
 
 def _small(

@@ -69,7 +69,7 @@ def test_rules_are_distinct_and_described() -> None:
 def test_every_case_of_bundles_is_tried() -> None:
     for group, cases in (("refused", FAULTS), ("texts", TEXTS), ("accepted", GOODS)):
         tried = {name for entry in table("aimem")["rules"] for name in entry.get(group, ())}
-        assert tried == {case.name for case in cases}
+        assert tried == {case["name"] for case in cases}
 
 
 def test_the_package_carries_the_vectors_that_are_made() -> None:

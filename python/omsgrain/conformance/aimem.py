@@ -13,7 +13,7 @@ import io
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 import omsgrain as og
 from omsgrain.conformance.bench import ADA, NOW, TENANT, Bench, ada, by_hand
@@ -44,42 +44,13 @@ Document = dict[str, Any]
 Basis = Literal["draft", "recommendation"]
 
 
-class BundleCase(NamedTuple):
-    """A change of the sample, and what a server must answer."""
-
-    name: str
-    section: str
-    basis: Basis  # the draft, or a recommendation
-    change: Mapping[str, Any]  # pointers to set and to remove
-    rule: str  # our id of the broken rule; empty for a valid bundle
-    pointer: str  # the place of the defect
-    status: int
-    warning: str | None  # the rule of the expected warning
-    old: str  # the text to replace, for a bundle that is not valid JSON
-    new: str  # the text in its place
-
-
-def _cases(group: str) -> tuple[BundleCase, ...]:
-    return tuple(
-        BundleCase(
-            row["name"],
-            row["section"],
-            row.get("basis", "draft"),
-            row,
-            row.get("rule", ""),
-            row.get("at", ""),
-            row.get("status", 422),
-            row.get("warns"),
-            row.get("old", ""),
-            "".join(map(value_of, row.get("new", ()))),
-        )
-        for row in table("aimem")[group]
-    )
-
-
-GOODS: Final = _cases("accepted")
-FAULTS: Final = _cases("refused")
-TEXTS: Final = _cases("texts")
+_USUAL: Final[Entry] = {"basis": "draft", "at": "", "status": 422, "warns": None}
+GOODS: Final[list[Entry]] = [{**_USUAL, **row} for row in table("aimem")["accepted"]]
+"""Changes of the sample that a server must accept, some with the rule of a warning (``warns``)."""
+FAULTS: Final[list[Entry]] = [{**_USUAL, **row} for row in table("aimem")["refused"]]
+"""Changes that break a ``rule``, with the place of the defect (``at``), and the status for it."""
+TEXTS: Final[list[Entry]] = [{**_USUAL, **row} for row in table("aimem")["texts"]]
+"""Texts of the sample to replace, so that it is not valid JSON."""
 
 
 def sample() -> Document:
@@ -127,11 +98,15 @@ def resealed(document: Document, change: Mapping[str, Any]) -> Document:
     return document if "/checksum" in places else sealed(document)
 
 
-_GOODS: Final = {one.name: one for one in GOODS}
-_FAULTS: Final = {one.name: one for one in FAULTS}
-_TEXTS: Final = {one.name: one for one in TEXTS}
+_NAMED: Final = {one["name"]: one for one in (*GOODS, *FAULTS, *TEXTS)}
 
 # bundles
+
+
+def replaced(document: Document, fault: Entry) -> bytes:
+    """Write a document, with one of its texts replaced."""
+    new = "".join(map(value_of, fault["new"]))
+    return spelled(document).decode().replace(fault["old"], new, 1).encode()
 
 
 def rules(text: bytes) -> list[str]:
@@ -161,28 +136,27 @@ def bundle(_: Bench, entry: Entry) -> Iterator[Tried]:
 
 def _refused(name: str) -> Tried:
     """One defect is one problem, at its place, with its status."""
-    fault = _FAULTS[name]
-    problems = document.validate(spelled(changed(fault.change))).problems
+    fault = _NAMED[name]
+    problems = document.validate(spelled(changed(fault))).problems
     found = [(one.rule, one.pointer, RULES[one.rule].status) for one in problems]
-    return Tried(name, [(fault.rule, fault.pointer, fault.status)], found)
+    return Tried(name, [(fault["rule"], fault["at"], fault["status"])], found)
 
 
 def _accepted(name: str) -> Iterator[Tried]:
     """An accepted bundle has no problem, and only the expected warning."""
-    good = _GOODS[name]
-    verdict = document.validate(spelled(changed(good.change)))
+    warned = _NAMED[name]["warns"]
+    verdict = document.validate(spelled(changed(_NAMED[name])))
     problems = [one.rule for one in verdict.problems]
     warnings = [one.rule for one in verdict.warnings]
-    unexpected = [f"~{rule}" for rule in warnings if rule != good.warning]
+    unexpected = [f"~{rule}" for rule in warnings if rule != warned]
     yield Tried(name, TAKEN, next(iter((*problems, *unexpected)), TAKEN))
-    if good.warning is not None:
-        yield Tried(f"{name}: its warning", [good.warning], warnings)
+    if warned is not None:
+        yield Tried(f"{name}: its warning", [warned], warnings)
 
 
 def _no_text(name: str) -> Tried:
-    fault = _TEXTS[name]
-    text = spelled(sample()).decode().replace(fault.old, fault.new, 1)
-    return Tried(name, [fault.rule], rules(text.encode()))
+    fault = _NAMED[name]
+    return Tried(name, [fault["rule"]], rules(replaced(sample(), fault)))
 
 
 def embedding_floats(_: Bench, entry: Entry) -> Iterator[Tried]:

@@ -11,10 +11,10 @@ import gzip
 import json
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 from omsgrain.conformance import aimem
@@ -23,10 +23,10 @@ from omsgrain.conformance.aimem import (
     GOODS,
     TEXTS,
     Basis,
-    BundleCase,
     Document,
     by_lines,
     chunk,
+    replaced,
     resealed,
     sample,
     sealed,
@@ -58,28 +58,10 @@ if TYPE_CHECKING:
 
 _AS_ASKED: Final = "as expected"
 _BRAIN: Final = "/v1/brain"
-Body = Literal["bundle", "none", "empty", "array", "text", "gzip", "not gzip", "utf-16", "bom"]
-"""The body of a request: a new valid bundle in some encoding, or other content."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    name: str
-    section: str
-    method: str
-    path: str  # the path below the base URL
-    statuses: tuple[int, ...]  # the allowed statuses
-    token: str = "full"  # ``full``, ``export_only``, ``import_only``, or the whole header
-    query: Mapping[str, str] = field(default_factory=dict)
-    body: Body = "none"
-    media: str | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    basis: Basis = "draft"  # the draft, or a recommendation
-
-
-REQUESTS: Final = tuple(
-    Request(**{**row, "statuses": tuple(row["statuses"])}) for row in table("aimem")["requests"]
-)
+_USUAL: Final[Entry] = {
+    "basis": "draft", "token": "full", "query": {}, "body": "none", "media": None, "headers": {},
+}  # fmt: skip
+REQUESTS: Final[list[Entry]] = [{**_USUAL, **row} for row in table("aimem")["requests"]]
 """Single requests."""
 
 
@@ -111,9 +93,9 @@ def cases(*, draft_only: bool = False, erase: bool = False) -> list[HttpCase]:
         ("names the rule:", FAULTS, _rule),
     ):
         for one in group:
-            basis: Basis = "recommendation" if run is _rule else one.basis
-            name = f"{words} {one.name}"
-            found.append(HttpCase(name, one.section, basis, (), partial(run, one)))
+            basis: Basis = "recommendation" if run is _rule else one["basis"]
+            name = f"{words} {one['name']}"
+            found.append(HttpCase(name, one["section"], basis, (), partial(run, one)))
     found += FLOWS
     if erase:
         name = "erased data does not return"
@@ -180,39 +162,41 @@ def _why(error: Exception) -> str:
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
-def _request_case(request: Request) -> HttpCase:
-    needs = (request.token,) if request.token in ("export_only", "import_only") else ()
-    name = f"{request.method} {request.name}"
-    return HttpCase(name, request.section, request.basis, needs, partial(_ask, request))
+def _request_case(request: Entry) -> HttpCase:
+    token = request["token"]
+    needs = (token,) if token in ("export_only", "import_only") else ()
+    name = f"{request['method']} {request['name']}"
+    return HttpCase(name, request["section"], request["basis"], needs, partial(_ask, request))
 
 
-def _ask(request: Request, probe: Probe) -> None:
-    named = {"full", "export_only", "import_only"}
-    headers, token = dict(request.headers), ""
-    if request.token in named:
-        token = str(getattr(probe.tokens, request.token))
-    elif request.token:
-        headers["authorization"] = request.token
+def _ask(request: Entry, probe: Probe) -> None:
+    """Send a request with a token by its name, or with a whole header in its place."""
+    headers, token = dict(request["headers"]), request["token"]
+    if token in ("full", "export_only", "import_only"):
+        token = str(getattr(probe.tokens, token))
+    elif token:
+        headers["authorization"], token = token, ""
     answer = probe.send(
-        request.method,
-        request.path,
-        query=request.query,
-        body=_body(request, probe),
-        media=request.media,
+        request["method"],
+        request["path"],
+        query=request["query"],
+        body=_body(request["body"], probe),
+        media=request["media"],
         token=token,
         headers=headers,
     )
-    expect(answer, *request.statuses)
-    if request.path == EXPORT and answer.status == 200:
+    expect(answer, *request["statuses"])
+    if request["path"] == EXPORT and answer.status == 200:
         must(answer.media == BUNDLE, BUNDLE, answer.media)
-    if request.path == IMPORT and answer.status == 200:
+    if request["path"] == IMPORT and answer.status == 200:
         must(isinstance(answer.json(), dict), "a summary", as_kind(answer.json()))
     if answer.status == 401:
         must("www-authenticate" in answer.headers, "a header WWW-Authenticate", "none")
 
 
-def _body(request: Request, probe: Probe) -> bytes | None:
-    if request.body == "none":
+def _body(kind: str, probe: Probe) -> bytes | None:
+    """Return a new valid bundle in some encoding, or other content."""
+    if kind == "none":
         return None
     text = spelled(sealed(probe.fresh(sample())))
     return {
@@ -224,11 +208,11 @@ def _body(request: Request, probe: Probe) -> bytes | None:
         "not gzip": text,
         "utf-16": text.decode().encode("utf-16"),
         "bom": b"\xef\xbb\xbf" + text,
-    }[request.body]
+    }[kind]
 
 
-def _good(good: BundleCase, probe: Probe) -> None:
-    document = probe.fresh(edited(sample(), good.change))
+def _good(good: Entry, probe: Probe) -> None:
+    document = probe.fresh(edited(sample(), good))
     for one in document["chunks"]:
         one["id"] = one["id"].replace("{nonce}", document["producer"])
     answer = probe.put(document)
@@ -237,26 +221,25 @@ def _good(good: BundleCase, probe: Probe) -> None:
     must(rejected == [], "no chunk rejected", f"{len(rejected)} rejected")
 
 
-def _broken(fault: BundleCase, probe: Probe) -> bytes:
-    """Make a new bundle with one defect. Its checksum is right, unless that is the defect."""
-    document = probe.fresh(edited(sample(), fault.change))
-    return spelled(resealed(document, fault.change))
+def _broken(fault: Entry, probe: Probe) -> ProbeResponse:
+    """Send a new bundle with one defect. Its checksum is right, unless that is the defect."""
+    document = probe.fresh(edited(sample(), fault))
+    return probe.send("POST", IMPORT, body=spelled(resealed(document, fault)), media=BUNDLE)
 
 
-def _bad(fault: BundleCase, probe: Probe) -> None:
-    expect(probe.send("POST", IMPORT, body=_broken(fault, probe), media=BUNDLE), fault.status)
+def _bad(fault: Entry, probe: Probe) -> None:
+    expect(_broken(fault, probe), fault["status"])
 
 
-def _rule(fault: BundleCase, probe: Probe) -> None:
-    answer = probe.send("POST", IMPORT, body=_broken(fault, probe), media=BUNDLE)
-    found = answer.rule()
-    must(found == fault.rule, f"the rule {fault.rule}", found)
+def _rule(fault: Entry, probe: Probe) -> None:
+    found = _broken(fault, probe).rule()
+    must(found == fault["rule"], f"the rule {fault['rule']}", found)
 
 
-def _text(fault: BundleCase, probe: Probe) -> None:
-    text = spelled(sealed(probe.fresh(sample()))).decode()
-    must(fault.old in text, "the text to change", "none")
-    body = text.replace(fault.old, fault.new, 1).encode()
+def _text(fault: Entry, probe: Probe) -> None:
+    document = sealed(probe.fresh(sample()))
+    body = replaced(document, fault)
+    must(body != spelled(document), "the text to change", "none")
     expect(probe.send("POST", IMPORT, body=body, media=BUNDLE), 422)
 
 

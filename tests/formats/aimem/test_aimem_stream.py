@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 
 import jcs
-from omsgrain.conformance.aimem import FAULTS, BundleCase, changed, sample, sealed
+from omsgrain.conformance.aimem import FAULTS, changed, sample, sealed
 from omsgrain.conformance.rule import spelled
 from omsgrain.formats import DocumentError
 from omsgrain.formats.aimem import check
@@ -81,16 +81,16 @@ _ELSEWHERE = ("/chunk_entities", "/edges")
 
 @pytest.mark.parametrize(
     "fault",
-    [fault for fault in FAULTS if fault.pointer not in _ELSEWHERE],
-    ids=lambda fault: fault.name.replace("\n", ""),
+    [fault for fault in FAULTS if fault["at"] not in _ELSEWHERE],
+    ids=lambda fault: fault["name"].replace("\n", ""),
 )
-def test_one_defect_is_one_problem_with_its_line(fault: BundleCase) -> None:
-    document = changed(fault.change)
+def test_one_defect_is_one_problem_with_its_line(fault: dict[str, Any]) -> None:
+    document = changed(fault)
     ((rule, pointer, line),) = problems(text_of(document))
     if rule == "not_object":  # a line that is no object has no kind either
-        assert fault.rule == "invalid_type" and line is not None
+        assert fault["rule"] == "invalid_type" and line is not None
         return
-    assert (rule, pointer) == (fault.rule, fault.pointer)
+    assert (rule, pointer) == (fault["rule"], fault["at"])
     name = pointer.split("/")[1]
     if name in ARRAYS:
         before = list(ARRAYS)[: list(ARRAYS).index(name)]
