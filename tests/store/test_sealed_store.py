@@ -63,8 +63,13 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize("length", [4_096, 3])
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
-def test_the_same_answers_as_of_plain_grains(store: GrainStore, question: dict[str, Any]) -> None:
+def test_the_same_answers_as_of_plain_grains(
+    store: GrainStore, question: dict[str, Any], length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of lists longer than this, single places are looked up."""
+    monkeypatch.setattr("omsgrain.storage.encrypted._SOME", length)
     with GrainStore(MemoryStorage()) as plain:
         fields = some(60)
         plain.put_many(fields)

@@ -44,7 +44,18 @@ from omsgrain.storage.base import (
 )
 from omsgrain.storage.blind_index import PLACE, WORD
 from omsgrain.storage.indexed_paths import core_of, paths_of
-from omsgrain.storage.tables import BLIND, KEYED, PLAIN, SEALED, SEQUENCE, Kind, Table, pieces
+from omsgrain.storage.records import PAST
+from omsgrain.storage.tables import (
+    BLIND,
+    KEYED,
+    PLAIN,
+    SEALED,
+    SEQUENCE,
+    STATES,
+    Kind,
+    Table,
+    pieces,
+)
 
 if TYPE_CHECKING:
     from omsgrain.crypto.keyring.keyring import KeyRing
@@ -55,6 +66,8 @@ MOST_OPENED = 50_000
 
 
 _TOGETHER = 4_096  # grains whose rows are removed at once
+_PAGES = 16, 256  # places whose states are looked up together, at first and at most
+_HIGH = bytes(4)  # of a sequence number; a place has the other half
 _SOME = 4_096
 """Places of a blind list up to which it is read whole to count it; an estimate needs no more."""
 
@@ -75,7 +88,11 @@ class DecryptingReader(Reader):
         self._plain: dict[bytes, int] = {}  # plain addresses found so far, with their numbers
         self._owners: dict[bytes, UserKeys] = {}  # the user of a place in a list
         self._lists: dict[bytes, list[bytes]] = {}
-        self._terms: dict[bytes, list[tuple[bytes, bytes]]] = {}  # masked places by term
+        # by term, and by the number of a user's key: the prefix of the rows, and masked places
+        self._terms: dict[bytes, dict[bytes, tuple[bytes, bytes]]] = {}
+        self._asked: dict[bytes, dict[bytes, bool]] = {}  # by prefix, which places are there
+        self._page: list[bytes] = []  # places whose states were looked up last
+        self._past: dict[bytes, bool] = {}  # whether their grains are past
         self._sealers: dict[bytes, Sealer] = {}
         self._trying: blind_index.KeyTrial | None = None
 
@@ -135,24 +152,32 @@ class DecryptingReader(Reader):
     def find(self, digests: Sequence[bytes]) -> list[int | None]:
         """Return the number of each grain by its stored or plain address."""
         found = self.inner.find(digests)
-        for i, seq in enumerate(found):
-            if seq is None:
-                found[i] = self._find_plain(digests[i])
-        return found
+        lacking = [digest for digest, seq in zip(digests, found, strict=True) if seq is None]
+        if not lacking:
+            return found
+        plain = self._find_plain(lacking)
+        return [seq or plain.get(digest) for digest, seq in zip(digests, found, strict=True)]
 
-    def _find_plain(self, digest: bytes) -> int | None:
-        if digest in self._plain:
-            seq = self._plain[digest]
-            return seq if self.inner.blob_at(seq) is not None else None
+    def _find_plain(self, digests: Sequence[bytes]) -> dict[bytes, int]:
+        """Return the numbers of grains by their plain addresses."""
+        found: dict[bytes, int] = {}
+        if self._plain:
+            known = {digest: seq for digest in digests if (seq := self._plain.get(digest))}
+            there = self.inner.blobs(list(known.values()))
+            found = {digest: seq for digest, seq in known.items() if seq in there}
+            digests = [digest for digest in digests if digest not in known]
         users = self._all_users()
-        tokens = _core.tokens_many([keys.address for keys in users], digest)
-        for keys, token in zip(users, tokens, strict=True):
-            row = self.inner.row(PLAIN, keys.number + token)
-            if row is not None:
-                (seq,) = SEQUENCE.unpack(row)
-                self._plain[digest] = seq
-                return int(seq)
-        return None
+        addresses = [keys.address for keys in users]
+        step = 1 + _SOME // (1 + len(users))
+        for start in range(0, len(digests), step):
+            names = {
+                keys.number + token: digest
+                for digest in digests[start : start + step]
+                for keys, token in zip(users, _core.tokens_many(addresses, digest), strict=True)
+            }
+            for name, row in self.inner.some_rows(PLAIN, list(names)).items():
+                self._plain[names[name]] = found[names[name]] = int.from_bytes(row, "big")
+        return found
 
     def _all_users(self) -> Sequence[UserKeys]:
         if self._users is not None:
@@ -316,34 +341,44 @@ class DecryptingReader(Reader):
         return [count + self._count(key) for count, (key, _) in zip(plain, terms, strict=True)]
 
     def _count(self, key: bytes) -> int:
-        return sum(len(places) for _, places in self._masked(key)) // PLACE
+        return sum(len(places) for _, places in self._masked(key).values()) // PLACE
 
-    def _masked(self, term: bytes) -> list[tuple[bytes, bytes]]:
-        """Return the masked places of a term for each user, if there are many then only some.
-
-        Each comes with the prefix of its rows.
-        """
+    def _masked(self, term: bytes) -> dict[bytes, tuple[bytes, bytes]]:
+        """Return the masked places of a term for each user, if there are many then only some."""
         found = self._terms.get(term)
         if found is None:
             users = self._all_users()
             tokens = _core.tokens_many([keys.token for keys in users], term)
             lists = [keys.number + token for keys, token in zip(users, tokens, strict=True)]
             places = self.inner.suffixes(BLIND, lists, _SOME)
-            found = self._terms[term] = list(zip(lists, places, strict=True))
+            rows = zip(users, lists, places, strict=True)
+            found = self._terms[term] = {keys.number: (own, some) for keys, own, some in rows}
         return found
 
     def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
         keys = self._owners.get(place)
         if keys is None:
             return self.inner.has_term(key, place, which)
-        (token,) = _core.tokens(keys.token, [key])
-        return self._row(keys, token, place) and self._is_seen(place, which)
+        return self._is_in(key, keys, place) and self._is_seen(place, which)
 
-    def _row(self, keys: UserKeys, token: bytes, place: bytes) -> bool:
-        from omsgrain.crypto.seal import mask
+    def _is_in(self, key: bytes, keys: UserKeys, place: bytes) -> bool:
+        """Whether a place is in a user's list; those of a page are looked up together."""
+        prefix, masked = self._masked(key)[keys.number]
+        asked = self._asked.get(prefix, {})
+        if place not in asked:
+            from omsgrain.crypto.seal import mask
 
-        row = keys.number + token + mask(keys.place, place)
-        return self.inner.row(BLIND, row) is not None
+            page = list({place, *(one for one in self._page if self._owners[one] is keys)})
+            wanted = mask(keys.place, b"".join(page))
+            rows = pieces(wanted, PLACE)
+            if len(masked) <= _SOME * PLACE:
+                there = set(pieces(_core.common_places([masked, wanted]), PLACE))
+            else:
+                found = self.inner.some_rows(BLIND, [prefix + row for row in rows])
+                there = {row[len(prefix) :] for row in found}
+            asked = {one: row in there for one, row in zip(page, rows, strict=True)}
+            self._asked[prefix] = asked
+        return asked[place]
 
     def places(
         self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
@@ -356,24 +391,39 @@ class DecryptingReader(Reader):
         wanted = (
             place
             for place in (reversed(blind) if newest else blind)
-            if (after is None or (place < after if newest else place > after))
-            and self._is_seen(place, which)
+            if after is None or (place < after if newest else place > after)
         )
-        return merge(plain, wanted, reverse=newest)
+        return merge(plain, self._seen(wanted, which), reverse=newest)
+
+    def _seen(self, places: Iterator[bytes], which: Which) -> Iterator[bytes]:
+        """Of encrypted grains' places, walk those that are one of ``which``, by pages."""
+        size, most = _PAGES
+        while page := list(islice(places, size)):
+            if which != "all":
+                keys = [_HIGH + place[12:] for place in page]
+                rows = self.inner.some_rows(STATES, keys)
+                bits = (rows.get(key) or b"\0" for key in keys)
+                self._past = {at: bool(row[0] & PAST) for at, row in zip(page, bits, strict=True)}
+                page = [place for place in page if self._past[place] == (which == "past")]
+            self._page = page
+            yield from page
+            size = min(4 * size, most)
 
     def _is_seen(self, place: bytes, which: Which) -> bool:
         if which == "all":
             return True
-        return self.inner.is_past(int.from_bytes(place[12:], "big")) == (which == "past")
+        if (past := self._past.get(place)) is None:
+            past = self.inner.is_past(int.from_bytes(place[12:], "big"))
+        return past == (which == "past")
 
     def _blind(self, key: bytes) -> list[bytes]:
         """Return the sorted places of the encrypted grains with a term, with their times."""
         from omsgrain.crypto.seal import mask
 
         found: list[bytes] = []
-        lists = zip(*map(self._masked, (key, *self._words)), strict=True)
-        for keys, own in zip(self._all_users(), lists, strict=True):
-            if masked := self._in_all(own):
+        lists = [self._masked(term) for term in (key, *self._words)]
+        for keys in self._all_users():
+            if masked := self._in_all([own[keys.number] for own in lists]):
                 places = pieces(mask(keys.place, masked), PLACE)
                 self._owners.update(dict.fromkeys(places, keys))
                 found += places
@@ -421,8 +471,8 @@ class EncryptingWriter(DecryptingReader):
 
     def _forget(self) -> None:
         """Read the lists again: a row was changed."""
-        self._lists.clear()
-        self._terms.clear()
+        for known in (self._lists, self._terms, self._asked, self._past):
+            known.clear()
         self._everybody.clear()
 
     def file_use(self) -> tuple[int, int]:

@@ -131,11 +131,19 @@ def test_round_trips_of_a_read(traced: Traced, verb: str) -> None:
     assert all(message.startswith("Bind") for trip in [*sent, last] for message in trip)
 
 
-#: As many for any number of grains: their keys are looked up together.
+#: As many for any number of grains: their keys and states are looked up together.
 SEALED: dict[str, tuple[Callable[[Traced, og.GrainStore], object], int]] = {
     "get": (lambda t, s: s.get(t.encrypted[7] or ""), 3),
     "get_many": (lambda t, s: s.get_many([a or "" for a in t.encrypted[:100]]), 3),
-    "query": (lambda t, s: s.query(subject="robot 3", current=None, limit=40), 7),
+    "query": (lambda t, s: s.query(subject="robot 3", current=None, limit=40), 5),
+    "query with two filters": (
+        lambda t, s: s.query(subject="robot 3", namespace="zone:1", limit=10),
+        9,
+    ),
+    "get_many by plain addresses": (
+        lambda t, s: s.get_many([a or "" for a in t.addresses[:100]]),
+        4,
+    ),
 }
 
 

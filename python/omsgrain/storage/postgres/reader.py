@@ -12,6 +12,7 @@ from omsgrain import _core
 from omsgrain.errors import StoreError
 from omsgrain.grain import Grain, stored_grain
 from omsgrain.storage.base import (
+    MANY_ROWS,
     NAMED_GRAINS,
     PAGE_BYTES,
     PAGE_GRAINS,
@@ -287,6 +288,17 @@ class PostgresReader(Reader):
             if len(page) < limit:
                 return
             start, first, limit = page[-1][0], False, min(2 * limit, most)
+
+    def suffixes(
+        self, table: Table, prefixes: Sequence[bytes], most: int = MANY_ROWS
+    ) -> list[bytes]:
+        text, number = sql.rows(table, True), self.store_id
+        asked = [(text, (number, prefix, beyond(prefix), most + 1)) for prefix in prefixes]
+        found = [rows for part in sql.together(asked) for rows in self.ask(*part)]
+        return [
+            b"".join([key[len(prefix) :] for key, _ in rows])
+            for prefix, rows in zip(prefixes, found, strict=True)
+        ]
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
         rows = self.of(table, sql.last_row(table))

@@ -12,7 +12,7 @@ import psycopg
 
 from omsgrain import _core
 from omsgrain.errors import StoreError
-from omsgrain.storage.base import Reader, Which, Writer
+from omsgrain.storage.base import MANY_ROWS, Reader, Which, Writer
 from omsgrain.storage.postgres import statements as sql
 from omsgrain.storage.postgres.cache import WriteCache, walked
 from omsgrain.storage.postgres.connection import Database, PostgresHead
@@ -238,6 +238,12 @@ class PostgresWriter(PostgresReader, Writer):
     def term_counts(self, terms: Sequence[tuple[bytes, Which]]) -> list[int]:
         self.settle()
         return super().term_counts(terms)
+
+    def suffixes(
+        self, table: Table, prefixes: Sequence[bytes], most: int = MANY_ROWS
+    ) -> list[bytes]:
+        self.settle()
+        return super().suffixes(table, prefixes, most)
 
     def settle(self) -> None:
         if self._grains or self._rows or self._moves or self._gone:
