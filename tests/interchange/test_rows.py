@@ -220,6 +220,16 @@ def test_nested_values_of_json_lines() -> None:
     assert made["context"] == {"meta_pos_y": [1, 2]}
 
 
+def test_json_lines_may_begin_with_a_byte_order_mark() -> None:
+    """As tables, documents and ready grains may; an error of the first row counts the mark."""
+    data = b'\xef\xbb\xbf{"ts": 1}\n{"ts": 2}\n\xef\xbb\xbf{"ts": 3}\n'
+    (chunk,) = row_chunks(io.BytesIO(data), "auto", None, name="x.jsonl")
+    assert (chunk.rows, chunk.lines) == ([{"ts": 1}, {"ts": 2}], [1, 2])
+    assert [(error.line, error.offset) for error in chunk.errors] == [(3, data.rindex(b"\xef"))]
+    (chunk,) = row_chunks(io.BytesIO(data[:11] + b"!}\n"), "auto", None, name="x.jsonl")
+    assert [(error.line, error.offset) for error in chunk.errors] == [(1, 11)]
+
+
 def test_rows_without_a_time_get_that_of_their_file() -> None:
     text = b"device,temp\na,1\na,2\na,3\n"
     made = suggest(io.BytesIO(text), name="x.csv", changed="2026-01-15T10:00:00Z")

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Final, Literal
 from omsgrain import _core
 from omsgrain.errors import FormatError, OmsError, SchemaError, UnsupportedError
 from omsgrain.formats import compressed, source_lines
+from omsgrain.formats.json_text import MARK
 
 RowFormat = Literal["json", "jsonl", "csv", "tsv", "parquet"]
 
@@ -336,8 +337,8 @@ def _objects(stream: BinaryIO, format: str, name: str, most: int) -> Iterator[Ro
         raise FormatError("a blob has no rows", expected="JSON, CSV, TSV or Parquet")
     cut = source_lines.json_lines if kind == "jsonl" else source_lines.document_lines
     for lines in cut(stream, head):
-        chunk, begin = RowChunk(), 0
-        for row, text in enumerate(lines.data.split(b"\n")):
+        chunk, begin = RowChunk(), len(MARK) if lines.data.startswith(MARK) else 0
+        for row, text in enumerate(lines.data[begin:].split(b"\n")):
             begin += len(text) + 1
             if not text.strip(source_lines.BLANK):
                 continue
