@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import omsgrain as og
-from omsgrain.errors import FormatError, OmsError
+from omsgrain.errors import FormatError, OmsError, RangeError
 from omsgrain.interchange.ingest import ingest
 from omsgrain.interchange.rows import RowChunk, row_chunks
 from omsgrain.interchange.suggestion import suggest
@@ -251,6 +251,20 @@ def test_rows_without_a_time_get_that_of_their_file() -> None:
 def test_a_suggestion_notes_what_looks_wrong(text: str, notes: int) -> None:
     changed = "2026-01-15T10:00:00Z"
     assert len(suggest(io.BytesIO(text.encode()), name="x.csv", changed=changed).notes) == notes
+
+
+def test_a_suggestion_notes_numbers_that_are_refused() -> None:
+    stream = io.BytesIO()
+    readings: dict[str, list[Any]] = {
+        "ts": [TIME, TIME + 1],
+        "device": ["a", "a"],
+        "x": [1.5, float("nan")],
+    }
+    pq.write_table(pa.table(readings), stream)
+    stream.seek(0)
+    made = suggest(stream, name="x.parquet")
+    (refused,) = made.mapping.apply_many([{name: of[1] for name, of in readings.items()}])
+    assert isinstance(refused, RangeError) and len(made.notes) == 1 and "'x'" in made.notes[0]
 
 
 def test_the_first_bad_row_is_the_reason_for_no_suggestion() -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import islice
+from math import isfinite
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal
@@ -249,6 +250,9 @@ def _notes(columns: list[_Seen]) -> Iterator[str]:
     for one in columns[:_NOTED]:
         if one.is_called(_TIMES) and one.has_fine_times:
             yield f"Column {one.name!r} is kept as text too: a grain's time has milliseconds."
+        if not_finite := sum(isinstance(v, float) and not isfinite(v) for v in one.values):
+            few = f"{not_finite} of {len(one.values)} values are NaN or infinite"
+            yield f"Column {one.name!r}: {few}; their rows are refused, unless its type is text."
         if one.is_bytes:
             yield f"Column {one.name!r} has bytes: no field is suggested for it."
         elif one.has_commas and one.number_type is None:
