@@ -441,7 +441,7 @@ class SpanParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
         text: str = value.strip()
         if not times.nanoseconds(text):
-            self.fail(f"{value!r} is not a span of time: use 90m, 12h, 30d", param, ctx)
+            self.fail(f"{value!r} is not a span of time: use 100ms, 90m, 30d", param, ctx)
         return text
 
 

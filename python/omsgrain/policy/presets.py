@@ -177,7 +177,7 @@ def _one(which: str | os.PathLike[str]) -> RuleFile:
         if which in BUILT_IN:
             return _built_in(which)
         if not which.endswith(".toml") and "/" not in which and os.sep not in which:
-            expected = f"{', '.join(BUILT_IN)}, or the path of a file"
+            expected = f"{', '.join(BUILT_IN)}, or a file: rules.toml, ./rules"
             raise SchemaError("unknown preset", expected=expected)
     try:
         with open(which, "rb") as file:
