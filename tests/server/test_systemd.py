@@ -114,7 +114,4 @@ def test_a_bridge_is_ready_once_its_store_is_open(
 
 
 def test_the_unit_waits_for_the_server() -> None:
-    """Also while it upgrades a large store: systemd would end it after 90 seconds."""
-    service = unit("omsgrain.service")["Service"]
-    assert service["Type"] == ["notify"]
-    assert service["TimeoutStartSec"] == ["infinity"]
+    assert unit("omsgrain.service")["Service"]["Type"] == ["notify"]
