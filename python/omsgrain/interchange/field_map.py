@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -97,9 +98,6 @@ class Mapping:
         if self.rest is not None and not re.fullmatch(r"[a-z][a-z0-9_-]*:", self.rest):
             expected = "lower-case letters and a colon, such as x:"
             raise SchemaError("not a prefix", field="/rest", expected=expected)
-        twice = sorted(set(self.map) & set(self.set))
-        if twice:
-            raise SchemaError("a field has a column and a value", field=f"/{twice[0]}")
         rules = tuple(
             _Rule.of(
                 self.type,
@@ -110,8 +108,12 @@ class Mapping:
             )
             for name, source in self.map.items()
         )
-        object.__setattr__(self, "_rules", rules)
         constants = tuple(one for name in self.set for one in _leaves(_path(name), self.set[name]))
+        for path, next in pairwise(sorted([*(rule.path for rule in rules), *dict(constants)])):
+            if next[: len(path)] == path:
+                expected, at = "one column or value, or members", pointer_to(path)
+                raise SchemaError("a field is set twice", field=at, expected=expected)
+        object.__setattr__(self, "_rules", rules)
         object.__setattr__(self, "_constants", constants)
         object.__setattr__(self, "_usual", self._for_core())
 
@@ -381,12 +383,8 @@ def _place(fields: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Set a member of a field, and make the objects above it."""
     *above, last = path
     at = fields
-    for depth, key in enumerate(above, 1):
-        inner = at.setdefault(key, {})
-        if not isinstance(inner, dict):
-            pointer = "/" + "/".join(path[:depth])
-            raise SchemaError("the field has a value and members", field=pointer)
-        at = inner
+    for key in above:
+        at = at.setdefault(key, {})
     at[last] = value
 
 
