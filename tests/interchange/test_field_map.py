@@ -335,6 +335,11 @@ def test_parquet(tmp_path: Path) -> None:
     assert caught.value.code == "ERR_FORMAT"
 
 
+def test_a_mapping_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    (file := tmp_path / "m.toml").write_text("type = 'event'\n", encoding="utf-8-sig")
+    assert Mapping.read(file).type == "event"
+
+
 def test_a_mapping_survives_its_file(tmp_path: Path) -> None:
     mapping = Mapping(
         "observation",

@@ -28,6 +28,7 @@ FILE_LIMIT: Final = 1 << 20  # bytes of a mapping file
 _MEMBERS: Final = ("type", "map", "set", "rest")
 _RULE: Final = ("column", "type", "unit")
 _NESTED: Final = ("object", "map", "any")
+_COLUMN: Final = "a column, or { column, type, unit }"
 _FILE: Final = "a TOML file with type, [map], [set] and rest"
 
 
@@ -359,7 +360,10 @@ def _kind(path: tuple[str, ...], type: str) -> str:
     if len(path) == 1:
         return kind
     if kind not in _NESTED:
-        raise SchemaError("the field has no members", field=f"/{path[0]}", found=kind)
+        expected, found = _COLUMN, ".".join(path)
+        raise SchemaError(
+            "the field has no members", field=f"/{path[0]}", expected=expected, found=found
+        )
     return "any"
 
 
@@ -395,8 +399,7 @@ def _columns(table: Dict[str, Any], above: str) -> Iterator[tuple[str, SourceCol
         if isinstance(value, str):
             yield name, SourceColumn(value)
         elif not isinstance(value, Dict):
-            expected = "a column, or { column, type, unit }"
-            raise SchemaError("not a column", field=f"/map/{name}", expected=expected)
+            raise SchemaError("not a column", field=f"/map/{name}", expected=_COLUMN)
         elif isinstance(value.get("column"), str):
             for member, text in value.items():
                 if member not in _RULE or not isinstance(text, str):
@@ -415,7 +418,7 @@ def _toml(data: bytes) -> dict[str, Any]:
     else:
         import tomli as tomllib
     try:
-        found: dict[str, Any] = tomllib.loads(data.decode())
+        found: dict[str, Any] = tomllib.loads(data.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
         line = re.search(r"at line (\d+)", str(error))
         number = int(line[1]) if line else None
