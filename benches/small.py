@@ -167,7 +167,7 @@ def _timed(work: Callable[[], object]) -> float:
 _CODEC = """
 import json, os, sys, time
 import importlib.util
-os.environ["RAYON_NUM_THREADS"] = "1"
+os.environ["OMSGRAIN_THREADS"] = "1"
 spec = importlib.util.spec_from_file_location("omsgrain._core", sys.argv[1])
 core = importlib.util.module_from_spec(spec)
 sys.modules["omsgrain._core"] = core

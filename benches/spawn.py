@@ -44,9 +44,9 @@ def run(row: str, set: str, count: int, rounds: int, threads: int) -> Samples:
         Absent: the peer is not installed.
         RuntimeError: the child failed; its last words are in the text.
     """
-    env = {name: value for name, value in os.environ.items() if name != "RAYON_NUM_THREADS"}
+    env = {name: value for name, value in os.environ.items() if name != "OMSGRAIN_THREADS"}
     if threads != ALL_CORES:
-        env["RAYON_NUM_THREADS"] = str(threads)
+        env["OMSGRAIN_THREADS"] = str(threads)
     with room() as directory:
         command = [
             sys.executable,

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +150,25 @@ def test_many_lines_keep_their_order() -> None:
     lines = b"\n".join(json.dumps(minimal("reasoning", x_number=n)).encode() for n in numbers)
     batch = og.encode_jsonl(lines)
     assert [og.decode(blob)["x_number"] for blob in batch.blobs] == list(numbers)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the clock of a thread is coarse")
+def test_a_batch_uses_no_more_threads_than_it_may() -> None:
+    code = f"""
+import time
+import omsgrain as og
+lines = {GOOD!r} + b"\\n"
+begun = time.process_time() - time.thread_time()
+batch = og.encode_jsonl(lines * 20_000)
+others = time.process_time() - time.thread_time() - begun
+print(len(batch.blobs), others / time.thread_time())
+"""
+    environment = {**os.environ, "OMSGRAIN_THREADS": "1"}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    count, share = done.stdout.split()
+    assert int(count) == 20_000
+    assert float(share) < 0.05
 
 
 @settings(max_examples=settings().max_examples // 2)

@@ -105,6 +105,7 @@ VARIABLES: Final = {
     "OMSGRAIN_KEYS": "The key file: --keys.",
     "OMSGRAIN_MASTER": "The master key of the key file: --master.",
     "OMSGRAIN_MEMORY": "The memory limit of an open store: --memory.",
+    "OMSGRAIN_THREADS": "The most threads for a batch: one a core without it.",
     "OMSGRAIN_TOKEN": "The token for a server, of sync and conformance.",
     "OMSGRAIN_BROKER_PASSWORD": "The password for the broker of bridge.",
 }

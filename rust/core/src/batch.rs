@@ -4,10 +4,8 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
-
-use rayon::ThreadPool;
-use rayon::prelude::*;
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use crate::address::{Digest, parse};
 use crate::decode::{Opened, Parsed};
@@ -15,8 +13,8 @@ use crate::index_rows::Place;
 use crate::shape_cache::Reader;
 use crate::{Error, Header, Result, address, decode, sha256_lanes};
 
-/// Below this many bytes of work, threads cost more than they save.
-pub(crate) const PARALLEL_FROM: usize = 64 << 10;
+/// A thread takes as long to start as a few KiB of work, so each gets at least this many bytes.
+pub(crate) const LEAST: usize = 32 << 10;
 /// Messages that a thread hashes side by side before it takes others.
 const PART: usize = 512;
 /// Items of other work that a thread takes at once.
@@ -221,56 +219,55 @@ pub(crate) fn in_parts<T: Send>(
     part: usize,
     work: impl Fn(Range<usize>) -> Vec<T> + Sync,
 ) -> Vec<T> {
-    match pool_if(bytes >= PARALLEL_FROM && count > part) {
-        Some(pool) if pool.current_num_threads() > 1 => {
-            let parts: Vec<Mutex<Vec<T>>> = (0..count.div_ceil(part)).map(|_| Mutex::default()).collect();
-            on_threads(&pool, parts.len(), &|i| {
-                let made = work(i * part..count.min((i + 1) * part));
-                *parts[i].lock().unwrap_or_else(PoisonError::into_inner) = made;
-            });
-            let made =
-                parts.into_iter().map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
-            made.flatten().collect()
-        }
-        _ => work(0..count),
+    let threads = threads(bytes).min(count.div_ceil(part));
+    if threads < 2 {
+        return work(0..count);
     }
+    let parts: Vec<Mutex<Vec<T>>> = (0..count.div_ceil(part)).map(|_| Mutex::default()).collect();
+    on_threads(threads, parts.len(), &|i| {
+        let made = work(i * part..count.min((i + 1) * part));
+        *parts[i].lock().unwrap_or_else(PoisonError::into_inner) = made;
+    });
+    let made = parts.into_iter().map(|part| part.into_inner().unwrap_or_else(PoisonError::into_inner));
+    made.flatten().collect()
 }
 
-/// Calls `work` for 0..count on these threads. It is compiled once, whatever the work is.
-fn on_threads(pool: &ThreadPool, count: usize, work: &(dyn Fn(usize) + Sync)) {
-    pool.install(|| (0..count).into_par_iter().with_max_len(1).for_each(work));
-}
-
-/// The threads of this process, if there is work for them. The look-up takes as long as ten short
-/// messages, and the first call starts the threads.
-pub(crate) fn pool_if(needed: bool) -> Option<Arc<ThreadPool>> {
-    needed.then(pool).flatten()
-}
-
-/// A process and its threads.
-static POOL: Mutex<Option<(u32, Arc<ThreadPool>)>> = Mutex::new(None);
-
-/// After a fork the child has none of its parent's threads and would wait for them forever, so
-/// each process starts its own. The code does not wait for the lock either: if a thread of the
-/// parent held it at the fork, it is never released in the child.
-fn pool() -> Option<Arc<ThreadPool>> {
-    let mut held = match POOL.try_lock() {
-        Ok(held) => held,
-        Err(TryLockError::Poisoned(held)) => held.into_inner(),
-        Err(TryLockError::WouldBlock) => return None,
+/// Calls `work` for 0..count on this many threads. It is compiled once, whatever the work is.
+fn on_threads(threads: usize, count: usize, work: &(dyn Fn(usize) + Sync)) {
+    let next = AtomicUsize::new(0);
+    let run = || {
+        while let Some(i) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|i| *i < count) {
+            work(i);
+        }
     };
-    let here = std::process::id();
-    match &*held {
-        Some((process, pool)) if *process == here => Some(Arc::clone(pool)),
-        _ => {
-            let pool = Arc::new(rayon::ThreadPoolBuilder::new().build().ok()?);
-            // Dropping the parent's pool would wait for threads that are not in this process.
-            if let Some(parent) = held.replace((here, Arc::clone(&pool))) {
-                std::mem::forget(parent);
+    beside(threads - 1, &run, run);
+}
+
+/// Calls `others` on this many threads, and `this` on the calling one. They end with the call: none
+/// is left for a fork to lose. A thread that the system refuses is done without.
+fn beside<T>(threads: usize, others: &(dyn Fn() + Sync), this: impl FnOnce() -> T) -> T {
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            if thread::Builder::new().spawn_scoped(scope, others).is_err() {
+                break;
             }
-            Some(pool)
         }
+        this()
+    })
+}
+
+/// How many threads share this many bytes of work: at most one a core, or `OMSGRAIN_THREADS`.
+pub(crate) fn threads(bytes: usize) -> usize {
+    static MOST: OnceLock<usize> = OnceLock::new();
+    let shares = bytes / LEAST;
+    if shares < 2 {
+        return 1;
     }
+    let most = MOST.get_or_init(|| {
+        let told = std::env::var("OMSGRAIN_THREADS").ok().and_then(|told| told.parse().ok());
+        told.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from))
+    });
+    shares.min(*most).max(1)
 }
 
 // Reads many blobs for one thread that takes them in order, while other threads read ahead.
@@ -300,8 +297,7 @@ pub fn read_each<'p, T: Default + Send, E>(
     free: impl Fn(&(dyn Fn() + Sync)),
     mut take: impl FnMut(usize, Result<Parsed<'_>>, T) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    let pool = pool_if(total(blobs) >= PARALLEL_FROM && blobs.len() > AHEAD_PART);
-    let threads = pool.as_ref().map_or(1, |pool| pool.current_num_threads());
+    let threads = threads(total(blobs)).min(blobs.len().div_ceil(AHEAD_PART));
     let readers: Vec<Mutex<Reader<'p>>> = (0..threads).map(|_| Mutex::default()).collect();
     for (i, blobs) in blobs.chunks(AHEAD).enumerate() {
         let parts: Vec<_> = blobs.chunks(AHEAD_PART).collect();
@@ -314,7 +310,7 @@ pub fn read_each<'p, T: Default + Send, E>(
             next: AtomicUsize::new(0),
             ready: Condvar::new(),
         };
-        let mut take_all = || {
+        let take_all = || {
             let mut at = i * AHEAD;
             for part in 0..wave.parts.len() {
                 if wave.lock()[part].is_none() {
@@ -329,16 +325,12 @@ pub fn read_each<'p, T: Default + Send, E>(
             }
             Ok(())
         };
-        match &pool {
-            Some(pool) if threads > 1 && wave.parts.len() > 1 => pool.in_place_scope(|scope| {
-                for reader in &readers[1..] {
-                    let wave = &wave;
-                    scope.spawn(move |_| while wave.read_one(reader) {});
-                }
-                take_all()
-            })?,
-            _ => take_all()?,
-        }
+        let reader = AtomicUsize::new(1);
+        let read_ahead = || {
+            let reader = &readers[reader.fetch_add(1, Ordering::Relaxed)];
+            while wave.read_one(reader) {}
+        };
+        beside(threads.min(wave.parts.len()).saturating_sub(1), &read_ahead, take_all)?;
     }
     Ok(())
 }
@@ -424,12 +416,16 @@ mod tests {
     use crate::index_rows::place;
 
     #[test]
-    fn nobody_waits_for_the_threads() {
-        let held = POOL.lock().unwrap();
-        let blobs = vec![&[7; 200][..]; 1000];
-        assert_eq!(address_many(&blobs), vec![address::sha256(&[7; 200]); 1000]);
-        drop(held);
-        assert!(pool_if(false).is_none());
+    fn threads_share_a_batch_in_order() {
+        for (threads, count) in [(1, 5), (2, 0), (3, 1), (8, 1000)] {
+            let calls = Mutex::new(vec![0; count]);
+            on_threads(threads, count, &|i| calls.lock().unwrap()[i] += 1);
+            assert!(calls.into_inner().unwrap().iter().all(|calls| *calls == 1));
+        }
+        let blobs: Vec<Vec<u8>> = (0..1000).map(|i: u32| [i.to_be_bytes(); 50].concat()).collect();
+        let blobs: Vec<&[u8]> = blobs.iter().map(Vec::as_slice).collect();
+        let expected: Vec<_> = blobs.iter().map(|blob| address::sha256(blob)).collect();
+        assert_eq!(address_many(&blobs), expected);
     }
 
     #[test]
