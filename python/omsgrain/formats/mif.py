@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
@@ -26,7 +26,6 @@ from omsgrain.formats.document import (
     Manifest,
     RecordItem,
     Vector,
-    bare,
     fill,
     gathered,
     lift,
@@ -220,12 +219,15 @@ class Reads(NamedTuple):
         number = count if type(count) is int and count > 0 else 0
         return cls(number, last) if number or last is not None else None
 
-    def newer(self, said: Any) -> str | None:
-        """The last time as text, if it is not the one that a record says."""
+    def said_in(self, record: Record, count: str, at: str) -> Record:
+        """A record that says it in members of these names; the same time keeps its spelling."""
+        made, said = dict(record), record.get(at)
+        if self.times or count in record:
+            made[count] = self.times
         instant = times.parse(said, floating=True) if isinstance(said, str) else None
-        if self.last is None or (instant is not None and instant.millis == self.last):
-            return None
-        return times.spell(self.last)
+        if self.last is not None and (instant is None or instant.millis != self.last):
+            made[at] = times.spell(self.last)
+        return made
 
 
 def with_room(envelope: dict[str, Any], pointers: Iterable[str]) -> dict[str, Any]:
@@ -257,46 +259,14 @@ class Parsed:
         return None if lines is None or i >= len(lines) else lines[i]
 
 
-@dataclass(slots=True)
-class MifDocument:
-    """A document that was found good, or is to be written."""
+class MifDocument(NamedTuple):
+    """A document without its bad records."""
 
     envelope: dict[str, Any]  # the document with its arrays of records emptied
-    # what stood in each array, by its pointer, in order; bad records are left out
-    records: dict[str, list[RecordItem]] = field(default_factory=dict)
+    records: dict[str, list[RecordItem]]  # the good ones, by the pointer of their array, in order
     layout: str | None = None  # how it was laid out, where its version has several layouts
     problems: tuple[Problem, ...] = ()  # what is wrong with the records that were left out
     warnings: tuple[Problem, ...] = ()  # what was accepted although it looks wrong
-    left_out: int = 0  # how many records were left out
-
-    def arrays(self) -> dict[str, list[Any]]:
-        return {
-            at: [bare(one.kind, one.value) for one in items] for at, items in self.records.items()
-        }
-
-    def take(
-        self,
-        checker: DocumentChecker,
-        arrays: Mapping[str, Sequence[Any]],
-        kinds: Mapping[str, str],
-        line: Callable[[str, int], int | None],
-    ) -> None:
-        """Check the records of the document, and keep the good ones."""
-        for pointer, array in arrays.items():
-            kind, items = kinds[pointer], []
-            for i, value in enumerate(array):
-                item = checker.record(kind, value, f"{pointer}/{i}", line(pointer, i))
-                if item is None:
-                    self.left_out += 1
-                else:
-                    items.append(item)
-            self.records[pointer] = items
-        for pointer, array in arrays.items():
-            # A value that is kept without being understood refers to nothing.
-            taken = {id(one.value) for one in self.records[pointer]}
-            for i, value in enumerate(array):
-                if id(value) in taken:
-                    checker.refers(kinds[pointer], value, f"{pointer}/{i}")
 
 
 def formed_of(
@@ -350,8 +320,7 @@ class VersionedMif(Mif):
         if not checker.document(document, None if parsed.lines is None else 1):
             return MifDocument({}, {}, parsed.layout)
         envelope, arrays = self.apart(document)
-        found = MifDocument(envelope, {}, parsed.layout, left_out=parsed.left_out)
-        found.take(checker, arrays, self.arrays, parsed.line)
+        records = self._good(parsed, arrays, checker)
         where, own = f"/{self.around}/checksum", sums.own(document) and not parsed.left_out
         if not parsed.left_out:
             checker.counts(document)
@@ -361,9 +330,30 @@ class VersionedMif(Mif):
         elif not own and (rule := self.warnings.get("unknown_checksum")) is not None:
             if sums.verify(document) == "unknown":
                 checker.warnings.add(Problem("unknown_checksum", where, rule.says))
-        found.problems = (*parsed.problems, *checker.problems.found)
-        found.warnings = (*parsed.warnings, *checker.warnings.found)
-        return found
+        problems = (*parsed.problems, *checker.problems.found)
+        warnings = (*parsed.warnings, *checker.warnings.found)
+        return MifDocument(envelope, records, parsed.layout, problems, warnings)
+
+    def _good(
+        self, parsed: Parsed, arrays: Mapping[str, Sequence[Any]], checker: DocumentChecker
+    ) -> dict[str, list[RecordItem]]:
+        """Check the records of a document; return the good ones."""
+        records: dict[str, list[RecordItem]] = {}
+        for pointer, array in arrays.items():
+            kind, items = self.arrays[pointer], []
+            for i, value in enumerate(array):
+                line = parsed.line(pointer, i)
+                item = checker.record(kind, value, f"{pointer}/{i}", line)
+                if item is not None:
+                    items.append(item)
+            records[pointer] = items
+        for pointer, array in arrays.items():
+            # A value that is kept without being understood refers to nothing.
+            taken = {id(one.value) for one in records[pointer]}
+            for i, value in enumerate(array):
+                if id(value) in taken:
+                    checker.refers(self.arrays[pointer], value, f"{pointer}/{i}")
+        return records
 
     def imported(
         self,

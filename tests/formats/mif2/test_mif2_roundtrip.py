@@ -15,8 +15,6 @@ from hypothesis import strategies as st
 import omsgrain as og
 from omsgrain import formats
 from omsgrain.errors import NotFoundError, SchemaError
-from omsgrain.formats.document import fill
-from omsgrain.formats.mif import Parsed
 from omsgrain.formats.mif2.format import MIF2
 from omsgrain.formats.mif2.records import TABLE
 from omsgrain.formats.records import TEXT, is_duplicate
@@ -233,6 +231,5 @@ def test_grains_that_are_no_whole_document() -> None:
 
 
 def test_records_are_written_unchanged() -> None:
-    read = MIF2.taken(Parsed(FULL))
-    assert fill(read.envelope, read.arrays()) == FULL
+    assert MIF2.together(*MIF2.apart(FULL)) == FULL
     assert TABLE.name_of("memory", FULL["memories"][0]) == FULL["memories"][0]["id"]

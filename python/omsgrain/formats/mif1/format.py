@@ -23,7 +23,7 @@ from omsgrain.formats.document import (
     vector_of,
 )
 from omsgrain.formats.json_text import COMPACT, Style, style_of, whole
-from omsgrain.formats.mif import MifDocument, Parsed, Reads, VersionedMif, formed_of
+from omsgrain.formats.mif import Parsed, Reads, VersionedMif, formed_of
 from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1.records import TABLE
@@ -86,8 +86,10 @@ class Mif1(VersionedMif):
             if not envelope.is_sealed(data):
                 raise SchemaError("the document is not encrypted", field="/passphrase")
             data = envelope.open_document(data, passphrase, key=key, limits=limits)
-        found = self.taken(self.parsed(data, limits, layout))
-        style = _style(data, found) if exact else None
+        read = self.parsed(data, limits, layout)
+        found = self.taken(read)
+        style = _style(data, read) if exact and not found.problems else None
+        del read  # or all of it would stay until the end
         return self.imported(data, found, style, user_id=user_id, exact=exact)
 
     def parsed(self, data: bytes, limits: check.Mif1Limits, layout: check.Layout | None) -> Parsed:
@@ -148,13 +150,7 @@ class Mif1(VersionedMif):
         id = str(record.get("id", ""))
         # A memory imported from MIF 2.0 has the id without the prefix.
         found = reads.get(id) or reads.get(id.removeprefix(PREFIXES["memory"]))
-        if found is None:
-            return record
-        if found.times or "access_count" in record:
-            record["access_count"] = found.times
-        if (last := found.newer(record.get("accessed_at"))) is not None:
-            record["accessed_at"] = last
-        return record
+        return record if found is None else found.said_in(record, "access_count", "accessed_at")
 
     def pieces(self, document: dict[str, Any], layout: str) -> Iterator[bytes]:
         if layout == "jsonl":
@@ -190,12 +186,12 @@ class Mif1(VersionedMif):
 # -- how a document is spelled --------------------------------------------------------------------
 
 
-def _style(data: bytes, found: MifDocument) -> Style | None:
+def _style(data: bytes, read: Parsed) -> Style | None:
     """The JSON style of a text. For YAML and JSON lines, only our own style is known."""
-    tree, layout = documents.together(found.envelope, found.arrays()), _layout(found.layout)
+    layout = _layout(read.layout)
     if layout == "json":
-        return style_of(data, tree)
-    return COMPACT if documents.spell(tree, layout) == data else None
+        return style_of(data, read.document)
+    return COMPACT if documents.spell(read.document, layout) == data else None
 
 
 _ANY: Final = check.Mif1Limits(document=sys.maxsize - 1, line=sys.maxsize - 1)

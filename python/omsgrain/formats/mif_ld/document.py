@@ -54,7 +54,7 @@ from omsgrain.formats.mif_ld.validate import (
 )
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import Difference, Source, apply, difference, getter, same
+from omsgrain.formats.source import Difference, Source, apply, getter, same
 from omsgrain.grain import Grain
 
 SUFFIXES: Final = (".mif.jsonld", ".memory.json", ".memory.md", ".jsonld", ".mif.ndjson", ".md")
@@ -448,33 +448,17 @@ def apart(records: Iterable[Any]) -> tuple[list[Any], Counters]:
     counters: Counters = {}
     seen: dict[str, int] = {}
     for record in records:
-        without = _without(record, ()) if isinstance(record, dict) else record
+        without, counted = _split(record) if isinstance(record, dict) else (record, None)
         bare.append(without)
         id = record.get(_ID) if isinstance(record, dict) else None
         if not isinstance(id, str):
             continue
         at = seen[id] = seen.get(id, -1) + 1
-        if without is not record:
+        if counted is not None:
             listed = counters.setdefault(id, [])
             listed += [None] * (at - len(listed))
-            listed.append(_difference(without, record))
+            listed.append(counted)
     return bare, counters
-
-
-def _difference(bare: Record, record: Record) -> Difference | None:
-    """Like `difference`, but compares only the objects with counters."""
-    way = _TEMPORAL
-    if way not in bare:
-        return difference(bare, record)
-    left, whole = bare[way], record[way]
-    gone = {name: value for name, value in whole.items() if name not in left}
-    if any(whole[name] is not value for name, value in left.items()):
-        inner = difference(left, whole)  # some stood deeper
-    elif [*left, *gone] == list(whole):
-        inner = {"+": gone}
-    else:
-        inner = {"+": gone, "o": list(whole)}
-    return None if inner is None else {"~": {way: inner}}
 
 
 def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[Any]:
@@ -492,24 +476,29 @@ def together(records: Iterable[Any], counters: Mapping[str, Any]) -> Iterator[An
         yield apply(record, listed[at]) if at < len(listed) else record
 
 
-def _without(value: Record, way: tuple[str, ...]) -> Record:
-    """Remove the counters of an object, and objects that are then empty."""
-    gone = VOLATILE.get(way, ())
-    made = None
+def _split(value: Record, way: tuple[str, ...] = ()) -> tuple[Record, Difference | None]:
+    """An object without counters and objects of them alone, and how it differs from that."""
+    volatile = VOLATILE.get(way, ())
+    bare: Record = {}
+    more: Record = {}
+    other: dict[str, Difference] = {}
     for name, inner in value.items():
+        if name in volatile:
+            more[name] = inner
+            continue
         within = (*way, name)
-        if name in gone:
-            made = made or dict(value)
-            del made[name]
-        elif within in VOLATILE and isinstance(inner, dict):
-            bare = _without(inner, within)
-            if bare is not inner:
-                made = made or dict(value)
-                if bare:
-                    made[name] = bare
-                else:
-                    del made[name]
-    return value if made is None else made
+        is_split = within in VOLATILE and isinstance(inner, dict)
+        left, added = _split(inner, within) if is_split else (inner, None)
+        if added is None or left:
+            bare[name] = left
+        else:
+            more[name] = inner
+        if added is not None and left:
+            other[name] = added
+    found: Difference = {name: part for name, part in (("+", more), ("~", other)) if part}
+    if not found:
+        return value, None
+    return bare, found if [*bare, *more] == [*value] else found | {"o": [*value]}
 
 
 def with_counters(envelope: Mapping[str, Any], record: Record) -> Record:

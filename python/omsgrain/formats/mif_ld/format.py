@@ -38,7 +38,7 @@ from omsgrain.formats.mif_ld.records import (
 )
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
-from omsgrain.formats.records import Record, newest
+from omsgrain.formats.records import Record, newest, object_of
 from omsgrain.formats.source import Get
 
 _ARRAYS: Final = {ARRAY: "memory"}
@@ -192,20 +192,15 @@ class MifLd(Mif):
     def reads_of(
         self, envelope: Mapping[str, Any], id: str | None, record: Callable[[], Record]
     ) -> Reads | None:
-        temporal = document.with_counters(envelope, record()).get("temporal")
-        said: Any = temporal if isinstance(temporal, dict) else {}
+        said = object_of(document.with_counters(envelope, record()), "temporal")
         return Reads.of(said.get("accessCount"), said.get("lastAccessed"))
 
     def with_reads(self, record: Record, kind: str, reads: Mapping[str, Reads]) -> Record:
         found = reads.get(record.get("@id", ""))
         if found is None:
             return record
-        said = record.get("temporal")
-        temporal: Record = dict(said) if isinstance(said, dict) else {}
-        if found.times or "accessCount" in temporal:
-            temporal["accessCount"] = found.times
-        if (last := found.newer(temporal.get("lastAccessed"))) is not None:
-            temporal["lastAccessed"] = last
+        said = object_of(record, "temporal")
+        temporal = found.said_in(said, "accessCount", "lastAccessed")
         return {**record, "temporal": temporal} if temporal else record
 
     def spelled(
