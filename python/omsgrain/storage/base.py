@@ -439,17 +439,16 @@ class Writer(Reader, Protocol):
         return None
 
     def remove(self, seq: int) -> None:
-        """Remove a grain and all rows about it, except its events and reviews.
+        """Remove a grain, as ``remove_many`` does."""
+        self.remove_many([seq])
+
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        """Remove grains, given by rising numbers, and all rows about them but events and reviews.
 
         Removing a missing grain changes nothing. If nothing else in the commit uses a sequence
         number, one is skipped, so that the last number identifies the state of the store.
         """
         ...
-
-    def remove_many(self, seqs: Sequence[int]) -> None:
-        """Remove grains, given by rising numbers, as ``remove`` does; faster for many."""
-        for seq in seqs:
-            self.remove(seq)
 
 
 @runtime_checkable

@@ -12,7 +12,7 @@ the token for a query. The rows of a key are adjacent, so they can be deleted wi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -139,18 +139,21 @@ def seqs_of(reader: Reader, number: bytes, *, kept: bool = False, after: int = 0
         yield SEQUENCE.unpack(key[NUMBER:])[0]
 
 
-def forget(writer: Writer, seq: int) -> None:
-    """Delete the rows of an encrypted grain.
+def forget(writer: Writer, sealed: Mapping[bytes, bytes]) -> None:
+    """Delete the rows of encrypted grains, given as rows of sealed-0.
 
-    Without the key, only the places identify its rows of blind-1, so all rows of the key are read.
+    Without the key, only the places identify rows of blind-1, so all rows of a key are read, once
+    for all of its grains.
     """
-    number = key_of(writer, seq)
-    if number is not None:
-        key = SEQUENCE.pack(seq)
-        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] == key[-4:]]
-        plain = [row for row, value in writer.rows(PLAIN, prefix=number) if value == key]
+    by_key: dict[bytes, set[bytes]] = {}
+    for key, number in sealed.items():
+        by_key.setdefault(number, set()).add(key)
+    for number, keys in by_key.items():
+        ends = {key[-4:] for key in keys}
+        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] in ends]
+        plain = [row for row, value in writer.rows(PLAIN, prefix=number) if value in keys]
         writer.unset_rows(BLIND, blind)
-        _delete(writer, plain, [number + key], [key])
+        _delete(writer, plain, [number + key for key in keys], list(keys))
 
 
 def remove(

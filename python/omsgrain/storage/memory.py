@@ -420,13 +420,15 @@ class _MemoryWriter(_MemoryReader, Writer):
     def set_past(self, seq: int, past: bool) -> None:
         """Do nothing: the states say which grains are past."""
 
-    def remove(self, seq: int) -> None:
-        key = SEQUENCE.pack(seq)
-        blob = self.row(BLOBS, key)
-        if blob is None:
-            return
-        self._base._parts()  # older snapshots need the index rows, which need the blob
-        forget(self, [seq])
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        blobs = {seq: blob for seq in seqs if (blob := self.blob_at(seq)) is not None}
+        if blobs:
+            self._base._parts()  # older snapshots need the index rows, which need the blobs
+            forget(self, list(blobs))
+        for seq, blob in blobs.items():
+            self._remove(SEQUENCE.pack(seq), blob)
+
+    def _remove(self, key: bytes, blob: bytes) -> None:
         digest = sha256(blob).digest()
         if self.row(ADDRESSES, digest) != key:  # it was put under another digest
             digest = next(d for d, row in self.rows(ADDRESSES) if row == key)

@@ -197,8 +197,7 @@ def forget(writer: Writer, seqs: Sequence[int]) -> None:
     for table in (COUNTERS, HOLDS):
         for key in writer.some_rows(table, keys):
             writer.set_row(table, key, None)
-    for key in writer.some_rows(SEALED, keys):
-        blind_index.forget(writer, SEQUENCE.unpack(key)[0])
+    blind_index.forget(writer, writer.some_rows(SEALED, keys))
     forget_vectors(writer, seqs)
 
 

@@ -250,7 +250,6 @@ class BackupRepository:
                 self._restore_table(target, table, backup)
             target.write(lambda writer: writer.advance(backup.last_seq))
             index_again(target)
-            index_again(target)
             found = target.stats()
         if (found.grains, found.blob_bytes, found.last_seq) != (
             backup.grains,

@@ -364,12 +364,14 @@ class PostgresWriter(PostgresReader, Writer):
         self.head = self.head._replace(last_seq=number)
         return number
 
-    def remove(self, seq: int) -> None:
-        grain = self._stored(seq)
-        if grain is None:
-            return
-        forget(self, [seq])
-        _, digest, blob = grain
+    def remove_many(self, seqs: Sequence[int]) -> None:
+        grains = [grain for seq in seqs if (grain := self._stored(seq)) is not None]
+        forget(self, [seq for seq, _, _ in grains])
+        for grain in grains:
+            self._remove(grain)
+
+    def _remove(self, grain: Added) -> None:
+        seq, digest, blob = grain
         self._gone[seq] = grain
         self._moves.pop(seq, None)
         self._known[digest] = None

@@ -33,22 +33,7 @@ from omsgrain.policy.decide import is_privileged
 from omsgrain.query.history import members
 from omsgrain.storage import blind_index, erasure_queue, mentions, records, tombstones
 from omsgrain.storage.base import Reader, Writer
-from omsgrain.storage.blind_index import key_of
-from omsgrain.storage.tables import (
-    AUDIT,
-    BLIND,
-    DELETED,
-    GUARDS,
-    HOLDS,
-    KEPT,
-    KEYED,
-    META,
-    NOTES,
-    PLAIN,
-    REVIEWS,
-    SEALED,
-    SEQUENCE,
-)
+from omsgrain.storage.tables import AUDIT, DELETED, GUARDS, HOLDS, META, NOTES, REVIEWS, SEQUENCE
 from omsgrain.store import policy_context, reviews, source_tombstones
 from omsgrain.store.policy_context import PolicyContext, check_retention
 from omsgrain.store.privacy.identity import is_about_nobody
@@ -149,7 +134,6 @@ def remove_named(
         mentions.release(writer, {one: seq for seq, names in found.items() for one in names.both})
     marks = _new_marks(writer, found.values())
     mentions.replace(writer, marks)
-    _forget_blind(writer, [seq for seq, names in found.items() if names.plain is None])
     policy_context.leave(writer, list(found))
     writer.remove_many(list(found))
     records.count_removed(writer, len(found))
@@ -256,30 +240,6 @@ def _marks(reader: Reader, named: Collection[bytes]) -> dict[bytes, bytes]:
         for digest, seq in zip(gone, reader.raw.find(gone), strict=True)
         if seq is None and (mark := tombstones.mark_of(reader, digest)) is not None
     }
-
-
-def _forget_blind(writer: Writer, seqs: Iterable[int]) -> None:
-    """Remove the blind rows of grains that cannot be decrypted.
-
-    Only their places identify these rows, so all rows of a key must be read. This reads them once
-    for all grains.
-    """
-    by_key: dict[bytes, set[bytes]] = {}
-    for seq in seqs:
-        number = key_of(writer, seq)
-        if number is not None:
-            by_key.setdefault(number, set()).add(SEQUENCE.pack(seq))
-    for number, keys in by_key.items():
-        ends = {key[-4:] for key in keys}
-        blind = [row for row, _ in writer.rows(BLIND, prefix=number) if row[-4:] in ends]
-        writer.unset_rows(BLIND, blind)
-        for row, value in writer.rows(PLAIN, prefix=number):
-            if value in keys:
-                writer.set_row(PLAIN, row, None)
-        for key in keys:
-            writer.set_row(SEALED, key, None)
-            writer.set_row(KEYED, number + key, None)
-            writer.set_row(KEPT, number + key, None)
 
 
 def refusal(
