@@ -197,7 +197,8 @@ def forget(writer: Writer, seqs: Sequence[int]) -> None:
     for table in (COUNTERS, HOLDS):
         for key in writer.some_rows(table, keys):
             writer.set_row(table, key, None)
-    blind_index.forget(writer, writer.some_rows(SEALED, keys))
+    if sealed := writer.some_rows(SEALED, keys):
+        blind_index.forget(writer, sealed)
     forget_vectors(writer, seqs)
 
 
