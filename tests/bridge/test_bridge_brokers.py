@@ -66,6 +66,7 @@ def test_urls_that_are_refused(
     with pytest.raises(OmsError) as caught:
         broker(url, schemes, who)
     assert caught.value.code == code
+    assert caught.value.field in (None, f"/{schemes[0]}")
     assert "sesame" not in str(caught.value)
 
 

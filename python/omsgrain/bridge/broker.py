@@ -86,17 +86,20 @@ class Broker:
 def broker(
     url: str, schemes: tuple[str, ...], credentials: Credentials, *, in_clear: bool = False
 ) -> Broker:
+    option = f"/{schemes[0]}"
+    text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise SchemaError("not the URL of a broker", field="/url") from None
+        raise SchemaError("not the URL of a broker", field=option, expected=text) from None
     if parts.username is not None or parts.password is not None:
-        raise SchemaError("the URL of the broker contains a user name or password", field="/url")
+        expected = "--user, with --password-file or OMSGRAIN_BROKER_PASSWORD"
+        what = "the URL of the broker contains a user name or password"
+        raise SchemaError(what, field=option, expected=expected)
     more = parts.path.strip("/") or parts.query or parts.fragment
     if parts.scheme not in schemes or not parts.hostname or port == 0 or more:
-        text = " or ".join(f"{scheme}://HOST:PORT" for scheme in schemes)
-        raise SchemaError("not the URL of a broker", field="/url", expected=text)
+        raise SchemaError("not the URL of a broker", field=option, expected=text)
     usual, _ = _SCHEMES[parts.scheme]
     found = Broker(parts.scheme, parts.hostname, port or usual, credentials)
     secret = credentials.password is not None
@@ -108,11 +111,11 @@ def broker(
     if not found.tls and (credentials.authority or credentials.certificate):
         raise SchemaError(
             "--ca, --cert and --key need a URL with TLS",
-            field="/url",
+            field=option,
             expected=f"{schemes[-1]}://",
         )
     if (credentials.certificate is None) != (credentials.key is None):
-        raise SchemaError("--cert and --key need each other", field="/tls")
+        raise SchemaError("--cert and --key need each other")
     return found
 
 

@@ -49,7 +49,7 @@ class Listening:
     def check(self) -> None:
         """Refuse an address if tokens would cross a network unencrypted."""
         if (self.certificate is None) != (self.key is None):
-            raise SchemaError("--tls-cert and --tls-key need each other", field="/tls")
+            raise SchemaError("--tls-cert and --tls-key need each other")
         if self.certificate is None and not self.behind_proxy and not is_loopback(self.host):
             raise UnsupportedError(
                 "the server would accept tokens over the network unencrypted",
