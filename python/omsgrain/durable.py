@@ -26,16 +26,15 @@ _ROOM = 4 << 20  # bytes; more than the largest grain
 
 def file_path(path: str | os.PathLike[str]) -> Path:
     """Return the path; refuse one that Python or the system cannot open."""
-    path = Path(path)
     try:
         name = os.fsencode(path)
     except UnicodeEncodeError:
         name = b"\0"
-    if b"\0" in name or len(name) > _LONGEST:
+    if b"\0" in name or not 0 < len(name) <= _LONGEST:  # Python takes "" for the directory
         raise StoreError(
-            "no file can be called so", expected=f"a path of at most {_LONGEST} bytes, without NUL"
+            "no file can be called so", expected=f"a path of 1 to {_LONGEST} bytes, without NUL"
         )
-    return path
+    return Path(path)
 
 
 def identity(path: Path) -> tuple[int, int] | None:

@@ -246,22 +246,29 @@ def test_a_report_is_private_from_its_first_byte(
         ("convert", "all.mg", "-", "--format", "mif2"),
         ("inspect", "m.omsg", "-o", "-"),
         ("backup", "m.omsg", "-"),
+        ("backup", "m.omsg", "--to", "-"),
+        ("init", "-"),
         ("ingest", "-", "all.jsonl"),
         ("ingest", "m.omsg", "all.jsonl", "--rejects", "-"),
         ("keygen", "-"),
         ("keys", "master", "-"),
         ("sync", "m.omsg", "-"),
     ],
-    ids=lambda words: " ".join(words[:2]),
+    ids=lambda words: " ".join(words[:3]),
 )
 def test_a_dash_where_a_file_is_made(shell: Shell, store: str, words: tuple[str, ...]) -> None:
-    """Some take it for stdout; a file of this name is hard to remove."""
+    """Some take it for stdout; a file of this name is hard to remove.
+
+    An empty name is that of a variable without a value, and no name of the directory.
+    """
     assert shell("export", store, "all.mg") == 0
     assert shell("query", store, "--json") == 0
     Path("all.jsonl").write_text("")
     before = sorted(Path().iterdir())
     assert shell(*words) == USAGE
     assert b"./-" in shell.err
+    unnamed = shell(*("" if word == "-" else word for word in words))
+    assert unnamed in (USAGE, exit_code("ERR_STORE"))
     assert sorted(Path().iterdir()) == before
 
 

@@ -56,6 +56,14 @@ def test_impossible_file_names(
     assert refused(call, tmp_path, path) in ("ERR_STORE", "ERR_NOT_FOUND")
 
 
+def test_no_name_is_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for make in (og.open, og.BackupRepository):
+        with pytest.raises(StoreError):
+            make("")
+    assert not [*tmp_path.iterdir()]
+
+
 @pytest.mark.parametrize("path", ["", ".", "..", "/"])
 @pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
 def test_a_directory_is_no_place_for_a_file(

@@ -221,6 +221,8 @@ class StoreParam(click.ParamType):  # type: ignore[type-arg]  # generic in newer
             return value
         if is_url(value):
             return StoreUrl.parse(value)
+        if value == "":  # which Python takes for the directory
+            self.fail("expected a name", param, ctx)
         if value == IN_MEMORY:
             self.fail("a store in memory would be lost with this command; name a directory")
         if not self._path.exists:
