@@ -155,17 +155,23 @@ class NewFiles:
         return self
 
     def add(self, path: Path, pieces: Iterable[bytes]) -> Path:
+        """Write a file, and return where it is until the end of the block."""
+        with self.open(path) as file:
+            for piece in pieces:
+                file.write(piece)
+        return self._waiting[-1][0]
+
+    @contextmanager
+    def open(self, path: Path) -> Iterator[BinaryIO]:
         """Write a file, beside where it is to be; one that replaces another keeps its mode."""
         refuse_existing(path, self._replace)
         start = os.fsencode(path.name)[:100].decode("utf-8", "ignore")  # names have 255 bytes
         partial = path.with_name(f".{start}.{os.urandom(4).hex()}.partial")
         with successor(partial, path) as file:
             self._waiting.append((partial, path))
-            for piece in pieces:
-                file.write(piece)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        return partial
 
     def drop(self, path: Path) -> None:
         """Remove a file that belongs to one that is replaced."""

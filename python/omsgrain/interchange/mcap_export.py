@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from secrets import token_hex
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -23,7 +22,7 @@ from omsgrain.container.layout import os_errors, target_path
 from omsgrain.container.read import blob_of
 from omsgrain.counts import counted
 from omsgrain.crypto.detached import signature_path
-from omsgrain.durable import successor, sync_directory
+from omsgrain.durable import NewFiles
 from omsgrain.errors import TooLargeError, UnsupportedError, library
 from omsgrain.formats.bag.base import BagAttachment, BagChannel, BagMessage, BagMetadata
 from omsgrain.formats.bag.mcap import NEED, McapReader, is_mcap
@@ -130,18 +129,10 @@ def export_mcap(
         if packs.bytes > ATTACHED:
             expected = f"at most {ATTACHED} bytes of grains; use filters"
             raise TooLargeError("too many grains", expected=expected, found=str(packs.bytes))
-        partial = target.with_name(f".{target.name[:100]}.{token_hex(4)}.partial")
-        try:
-            with successor(partial, target) as file:
-                written = _written(file, packs.paths, sources, ros2)
-                file.flush()
-                os.fsync(file.fileno())
-                size = file.tell()
-            signature_path(target).unlink(missing_ok=True)  # of the replaced file
-            partial.replace(target)
-            sync_directory(target.parent)
-        finally:
-            partial.unlink(missing_ok=True)
+        with NewFiles(replace=True) as files, files.open(target) as file:
+            written = _written(file, packs.paths, sources, ros2)
+            size = file.tell()
+            files.drop(signature_path(target))  # of the replaced file
     return replace(written, path=target, grains=packs.grains, bytes=size, withheld=packs.withheld)
 
 

@@ -12,7 +12,6 @@ from collections.abc import Container, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from secrets import token_hex
 from types import NoneType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +20,7 @@ from omsgrain.batch import ItemError, OnError, stops
 from omsgrain.container.layout import os_errors, pack_states, target_path
 from omsgrain.container.read import blob_of
 from omsgrain.counts import counted
-from omsgrain.durable import file_path, successor, sync_directory
+from omsgrain.durable import NewFiles, file_path
 from omsgrain.errors import FormatError, IntegrityError, OmsError, SchemaError
 from omsgrain.store.arrow import NEEDED, arrow, batches, chosen, pages_of, schema
 from omsgrain.store.context import StorePart
@@ -69,27 +68,14 @@ def write_file(path: str | os.PathLike[str], form: Any, batches: Iterable[Any]) 
     import pyarrow.parquet as pq
 
     target = target_path(path)
-    partial = target.with_name(f".{target.name[:100]}.{token_hex(4)}.partial")
     grains = 0
-    try:
-        with os_errors("write", target), successor(partial, target) as file:
-            with pq.ParquetWriter(
-                file, form, compression="zstd", write_page_checksum=True
-            ) as writer:
-                for group in _groups(batches):
-                    table = pa.Table.from_batches(group, form)
-                    writer.write_table(table, row_group_size=GROUP_ROWS)
-                    grains += table.num_rows
-            file.flush()
-            os.fsync(file.fileno())
-            size = file.tell()
-        with os_errors("write", target):
-            partial.replace(target)
-            sync_directory(target.parent)
-    except BaseException:
-        with suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise
+    with os_errors("write", target), NewFiles(replace=True) as files, files.open(target) as file:
+        with pq.ParquetWriter(file, form, compression="zstd", write_page_checksum=True) as writer:
+            for group in _groups(batches):
+                table = pa.Table.from_batches(group, form)
+                writer.write_table(table, row_group_size=GROUP_ROWS)
+                grains += table.num_rows
+        size = file.tell()
     return WrittenParquet(target, grains, size)
 
 
