@@ -2,7 +2,8 @@
 """The JSON Schemas of the documents, and a validator that reports each defect once.
 
 The folder ``schemas`` holds the schemas and a JSON-LD context; none refers to anything outside.
-This module also checks the formats and patterns that they name.
+This module also checks the formats and patterns that they name. ``outline.json`` has the tables by
+which the core recognizes good memories.
 
 A general JSON Schema validator reports every failing branch of an ``anyOf``: four errors for one
 wrong word. This one chooses the branch by the value's JSON type, and reports only the first defect
@@ -162,8 +163,6 @@ _JSON_KINDS: Final[dict[type, tuple[str, ...]]] = {
     float: ("number",),
     type(None): ("null",),
 }
-SAY_NOTHING: Final = frozenset(("$schema", "$id", "$defs", "title", "description", "x-code"))
-"""Keywords that ask nothing of a value."""
 
 
 def check(value: Any, file: str, name: str = "") -> Defects:

@@ -7,8 +7,8 @@ that the schemas accept. Mode lenient treats citations as the specification asks
 
 from __future__ import annotations
 
-import string
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from operator import is_
@@ -39,7 +39,7 @@ from omsgrain.formats.mif_ld.records import (
     shape_of,
     telling,
 )
-from omsgrain.formats.mif_ld.schema import SAY_NOTHING, Node, check, load
+from omsgrain.formats.mif_ld.schema import check, text
 from omsgrain.formats.problems import MOST, Problem
 
 Act = Literal["drop", "other", "background", "clamp", "keep"]
@@ -104,33 +104,7 @@ def _mended(citation: Any) -> Any:
     return citation
 
 
-_Look = str | tuple[str, str]
-_OF_TEXTS: Final = frozenset(("const", "enum", "pattern", "format", "minLength", "maxLength"))
-_OF_NUMBERS: Final = frozenset(("minimum", "maximum"))
-_OF_OBJECTS: Final = frozenset(("required", "properties", "additionalProperties"))
-_NUMBERS: Final = {"number": "number", "integer": "int"}
-_WORDS: Final = string.ascii_letters + string.digits
-_ASCII: Final = _WORDS + string.punctuation + " "
-_OF_URIS: Final = _WORDS + "-._~!$&'()*+,;=/?"
-"""Characters allowed anywhere in a URI after its scheme, any number of times."""
-_LOOKS: Final[dict[str, tuple[_Look, ...]]] = {
-    "date-time": ("rfc3339",),
-    "date": ("day",),
-    "uri": (("https://", _OF_URIS), ("http://", _OF_URIS), ("urn:", _WORDS + "-._:")),
-    "^urn:mif:": (("urn:mif:", _ASCII),),
-    "^urn:mif:entity:": (("urn:mif:entity:", _ASCII),),
-    "^P": (("P", _ASCII),),
-    "^[a-z][a-z0-9-]*$": ("kebab",),
-    "^[a-z0-9][a-z0-9-]*(:[a-z0-9][a-z0-9-]*)?$": ("kebab",),
-    "^[a-zA-Z][a-zA-Z0-9]*:[a-zA-Z][a-zA-Z0-9-]*$": ("prefixed",),
-    "^[a-zA-Z0-9_-]+(/[a-zA-Z0-9_-]+)*$": ("path",),
-    r"^\d+\.\d+\.\d+.*$": ("version",),
-}
-"""Simple forms that nearly all valid texts of a pattern or format have."""
-_NO_LOOK: Final = ""
-_NOT_SURE: Final[Node] = {"not": {}}
-"""A schema node that the fast check cannot decide."""
-_FILES: Final[dict[str, str]] = {
+FILES: Final[dict[str, str]] = {
     "0.1": "memory-0.1.json",
     "published": "memory-0.1-published.json",
     "1.x": "memory-1.x.json",
@@ -152,114 +126,18 @@ def shape_at_sight(document: Any, asked: Shape | None, published: bool) -> Shape
     return shape if _outline().fits(name, document) else None
 
 
-class _Row(NamedTuple):
-    """A field for the core. If a name appears twice, the value can match either."""
-
-    name: str
-    kind: str
-    of: str | None = None
-    look: _Look | None = None
-    known: Sequence[str] = ()
-    least: float | None = None
-    most: float | None = None
-    nullable: bool = False
-    needed: bool = False
-
-
-class _Tables:
-    """Schemas as tables of fields. Each object in them is a shape."""
-
-    def __init__(self) -> None:
-        self.shapes: list[tuple[str, list[_Row]]] = []
-        self.others: list[tuple[str, list[_Row]]] = []
-
-    def add(self, node: Node, name: str) -> str:
-        """Add the shape of an object and the shapes inside it."""
-        fields: list[_Row] = []
-        self.shapes.append((name, fields))
-        properties, needed = node.get("properties", {}), node.get("required", ())
-        for key in dict.fromkeys((*properties, *needed)):
-            rows = [row._replace(name=key) for row in self._rows(properties.get(key, {}))]
-            rows = rows or [_Row(key, "str", look=_NO_LOOK)]
-            fields += (row._replace(needed=key in needed) for row in rows)
-        if (others := node.get("additionalProperties", True)) is not True:
-            self.others.append((name, list(self._rows(others or _NOT_SURE))))
-        return name
-
-    def _rows(self, node: Node) -> Iterator[_Row]:
-        """Yield a row without a name for each allowed kind of value; none if undecided."""
-        asked = {name: value for name, value in node.items() if name not in SAY_NOTHING}
-        if not asked:
-            yield _Row("", "any")
-        elif (ways := asked.pop("anyOf", None)) is not None:
-            yield from (row for way in ways for row in self._rows(_both(asked, way)))
-        else:
-            kinds = asked.pop("type", "string" if asked.keys() <= _OF_TEXTS else ())
-            kinds = [kinds] if isinstance(kinds, str) else kinds
-            for row in (row for kind in kinds for row in self._of_kind(kind, asked)):
-                yield row._replace(nullable="null" in kinds)
-
-    def _of_kind(self, kind: str, asked: Node) -> Iterator[_Row]:
-        if kind == "string" and asked.keys() <= _OF_TEXTS:
-            known = [asked["const"]] if "const" in asked else asked.get("enum", ())
-            ends = asked.get("minLength"), asked.get("maxLength")
-            yield from (_Row("", "str", None, look, known, *ends) for look in _looks(asked))
-        elif kind in _NUMBERS and asked.keys() <= _OF_NUMBERS:
-            ends = asked.get("minimum"), asked.get("maximum")
-            yield _Row("", _NUMBERS[kind], None, None, (), *ends)
-        elif kind == "boolean" and not asked:
-            yield _Row("", "bool")
-        elif kind == "object" and asked.keys() <= _OF_OBJECTS:
-            yield _Row("", "object", self.add(asked, str(len(self.shapes))) if asked else None)
-        elif kind == "array" and asked.keys() == {"items"}:
-            for row in self._rows(asked["items"]):
-                if row.kind == "str" or (row.kind == "object" and row.of is not None):
-                    yield row._replace(kind="array", of=row.of or "str")
-
-
-def _looks(node: Node) -> tuple[_Look | None, ...]:
-    """Return the forms of valid texts; empty if undecided."""
-    asked = [node[name] for name in ("pattern", "format") if name in node]
-    if not asked:
-        return (None,)
-    return _LOOKS.get(asked[0], ()) if len(asked) == 1 else ()
-
-
-def _whole(node: Any, file: str) -> Any:
-    """Replace the references in a schema by their targets."""
-    if isinstance(node, list):
-        return [_whole(one, file) for one in node]
-    if not isinstance(node, dict):
-        return node
-    own = {name: _whole(one, file) for name, one in node.items() if name not in ("$ref", "$defs")}
-    if "$ref" not in node:
-        return own
-    other, _, fragment = node["$ref"].partition("#/$defs/")
-    target = load(other or file)
-    return _both(_whole(target["$defs"][fragment] if fragment else target, other or file), own)
-
-
-def _both(one: Node, other: Node) -> Node:
-    """Merge two schema nodes; undecided if both restrict the same thing."""
-    twice = one.keys() & other.keys() - SAY_NOTHING - {"required"}
-    made = {**one, **other}
-    if "required" in one and "required" in other:
-        made["required"] = [*one["required"], *other["required"]]
-    if "properties" in twice:
-        if "additionalProperties" in made:
-            return _NOT_SURE
-        again = one["properties"].keys() & other["properties"].keys()
-        unsure = dict.fromkeys(again, _NOT_SURE)
-        made["properties"] = {**one["properties"], **other["properties"], **unsure}
-    return _NOT_SURE if twice - {"properties"} else made
-
-
 @cache
 def _outline() -> _core.Outline:
-    tables = _Tables()
-    for name in (*SHAPES, "published"):
-        tables.add(_whole(load(_FILES[name]), _FILES[name]), name)
-    return _core.Outline(tables.shapes, tables.others)
+    """Return the tables that ``docs/make_schemas.py`` makes of the schemas."""
+    parts = json.loads(text("outline.json"))
+    return _core.Outline(
+        *([(name, [*map(_row, rows)]) for name, rows in part.items()] for part in parts)
+    )
+
+
+def _row(row: list[Any]) -> Any:
+    look = row[3]
+    return (*row[:3], tuple(look) if isinstance(look, list) else look, *row[4:])
 
 
 Mode = Literal["schema", "lenient", "extra"]
@@ -405,7 +283,7 @@ def _one(document: Any, kind: Kind | None, asked: _ValidationOptions) -> MifLdVe
         return _corpus(document, asked)
     shaped = _shaped(document, asked.shape) if kind == "memory" else None
     name = kind if shaped is None else shaped.shape
-    bad = check(document, _FILES["published" if name == "0.1" and asked.published else name])
+    bad = check(document, FILES["published" if name == "0.1" and asked.published else name])
     if not bad.found and asked.mode != "extra" and (shaped is None or shaped.finding is None):
         return _GOOD
     gone = {one.way[:2] for one in bad.found if _act_of(one, kind) == DROP}
