@@ -49,7 +49,9 @@ def test_header_and_library_have_the_same_functions() -> None:
     }
     defined = {
         name: names(parameters)
-        for name, parameters in re.findall(r'extern "C" fn (\w+)\(([^)]*)\)', LIBRARY)
+        for name, parameters in re.findall(
+            r'pub (?:unsafe )?extern "C" fn (\w+)\(([^)]*)\)', LIBRARY
+        )
     }
     assert len(declared) == 6
     assert declared == defined
