@@ -443,12 +443,22 @@ def decoded_grains(blobs: Sequence[bytes]) -> list[Grain | None]:
 
 
 def text_marks(texts: Iterable[str]) -> _core.Marks:
-    """Return what finds the blobs that may have one of some texts as a key or a value.
-
-    A text of up to 23 bytes is a head with its length and the bytes: MessagePack 0xA0, CBOR 0x60.
-    """
+    """Return what finds the blobs that may have one of some texts as a key or a value."""
     found = [text.encode() for text in texts]
-    return _core.Marks([bytes([head + len(one)]) + one for one in found for head in (0xA0, 0x60)])
+    return _core.Marks([head + one for one in found for head in _heads(len(one))])
+
+
+def _heads(size: int) -> tuple[bytes, bytes]:
+    """Return the bytes before a text of this size in MessagePack and in CBOR."""
+    if size < 24:
+        return bytes((0xA0 + size,)), bytes((0x60 + size,))
+    if size < 32:
+        return bytes((0xA0 + size,)), bytes((0x78, size))
+    if size < 1 << 8:
+        return bytes((0xD9, size)), bytes((0x78, size))
+    if size < 1 << 16:
+        return b"\xda" + size.to_bytes(2, "big"), b"\x79" + size.to_bytes(2, "big")
+    return b"\xdb" + size.to_bytes(4, "big"), b"\x7a" + size.to_bytes(4, "big")
 
 
 def bare(blob: bytes) -> bytes:

@@ -7,17 +7,16 @@ whole value of one of these fields equals a name in NFC. A part of a text never 
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from omsgrain import _core
 from omsgrain.errors import ErasedError, KeyMissingError, OmsError, SchemaError, StoreError
-from omsgrain.grain import Grain
-from omsgrain.header import COMPRESSED_BIT, ENCRYPTED_BIT
+from omsgrain.grain import Grain, text_marks
+from omsgrain.header import ENCRYPTED_BIT
 from omsgrain.storage import blind_index
 from omsgrain.storage.base import Reader, Transactions
 from omsgrain.storage.encrypted import DecryptingReader
@@ -48,7 +47,8 @@ _ABOUT = OWN - {"author_did"}
 MOST = 1_000
 """Maximum number of names of one person."""
 
-_OPAQUE = ENCRYPTED_BIT | COMPRESSED_BIT
+Find: TypeAlias = Callable[[list[bytes]], list[int]]
+"""Returns the positions of blobs."""
 
 
 def is_about_nobody(grain: Grain) -> bool:
@@ -89,22 +89,9 @@ class Identities:
         """Return only the number of names, because logs must not contain them."""
         return f"<Identities {len(self._names)}>"
 
-    def search(self) -> Callable[[bytes], object] | None:
-        """Return a search for the names as the codecs write them, with their length before them.
-
-        Returns None if blobs cannot be searched.
-        """
-        by_head: dict[bytes, list[bytes]] = {}
-        for name in self:
-            text = name.encode()
-            for head in _heads(len(text)):
-                by_head.setdefault(head, []).append(text)
-        return re.compile(
-            b"|".join(
-                re.escape(head) + b"(?:" + b"|".join(map(re.escape, texts)) + b")"
-                for head, texts in by_head.items()
-            )
-        ).search
+    def search(self) -> Find | None:
+        """Return what finds the blobs that may have one of the names; None if nothing can."""
+        return text_marks(self).find
 
 
 def _is_name(value: object) -> bool:
@@ -234,29 +221,9 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(item)
 
 
-def _candidates(
-    page: list[tuple[int, bytes]], search: Callable[[bytes], object] | None
-) -> Iterator[int]:
-    """Return the numbers of blobs that may name the person: with a name, or not searchable."""
-    if search is None:
-        yield from (seq for seq, _ in page)
-        return
-    opaque = any(blob[1] & _OPAQUE for _, blob in page)
-    # Most pages do not name the person, so search all their bytes at once first.
-    if opaque or search(b"".join([blob for _, blob in page])) is not None:
-        for seq, blob in page:
-            if blob[1] & _OPAQUE or search(blob) is not None:
-                yield seq
-
-
-def _heads(size: int) -> tuple[bytes, bytes]:
-    """Return the bytes before a string of this size in MessagePack and in CBOR."""
-    if size < 24:
-        return bytes((0xA0 + size,)), bytes((0x60 + size,))
-    if size < 32:
-        return bytes((0xA0 + size,)), bytes((0x78, size))
-    if size < 1 << 8:
-        return bytes((0xD9, size)), bytes((0x78, size))
-    if size < 1 << 16:
-        return b"\xda" + size.to_bytes(2, "big"), b"\x79" + size.to_bytes(2, "big")
-    return b"\xdb" + size.to_bytes(4, "big"), b"\x7a" + size.to_bytes(4, "big")
+def _candidates(page: list[tuple[int, bytes]], find: Find | None) -> list[int]:
+    """Return the numbers of blobs that may name the person, or that cannot be searched."""
+    if find is None:
+        return [seq for seq, _ in page]
+    found = set(find([blob for _, blob in page]))
+    return [seq for i, (seq, blob) in enumerate(page) if i in found or blob[1] & ENCRYPTED_BIT]
