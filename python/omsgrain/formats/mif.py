@@ -42,7 +42,7 @@ from omsgrain.formats.problems import (
     Verdict,
 )
 from omsgrain.formats.records import Record, RecordTable, created_at_of, object_of, text_of
-from omsgrain.formats.schema import DocumentChecker, SchemaField, SchemaRule
+from omsgrain.formats.schema import DocumentChecker, SchemaField
 
 ChecksumVerdict = Literal["matched-jcs", "matched-shodh-counts", "unknown"]
 """``matched-jcs``: it is made of all that the document says. ``matched-shodh-counts``: of how many
@@ -283,8 +283,8 @@ class VersionedMif(Mif):
     # the member that says whose the records are, and when they were exported
     around: ClassVar[str]
     checksums: ClassVar[Checksums]  # those of its documents
-    rules: ClassVar[Mapping[str, SchemaRule]]  # its rules that refuse a document or a record
-    warnings: ClassVar[Mapping[str, SchemaRule]]  # its rules that only warn
+    rules: ClassVar[Mapping[str, str]]  # its rules that refuse a document or a record
+    warnings: ClassVar[Mapping[str, str]]  # its rules that only warn
     checker: ClassVar[Any]  # makes a checker, which reports so many bad records
 
     @abstractmethod
@@ -325,11 +325,11 @@ class VersionedMif(Mif):
         if not parsed.left_out:
             checker.counts(document)
         if own and sums.verify(document) != "matched-jcs":
-            says = self.rules["checksum_mismatch"].says
+            says = self.rules["checksum_mismatch"]
             checker.faults.add(Problem("checksum_mismatch", where, says))
-        elif not own and (rule := self.warnings.get("unknown_checksum")) is not None:
+        elif not own and (says := self.warnings.get("unknown_checksum", "")):
             if sums.verify(document) == "unknown":
-                checker.warnings.add(Problem("unknown_checksum", where, rule.says))
+                checker.warnings.add(Problem("unknown_checksum", where, says))
         problems = (*parsed.problems, *checker.problems.found)
         warnings = (*parsed.warnings, *checker.warnings.found)
         return MifDocument(envelope, records, parsed.layout, problems, warnings)
@@ -367,7 +367,7 @@ class VersionedMif(Mif):
         around, warnings = object_of(found.envelope, self.around), found.warnings
         owner, unnamed = owner_of(around.get("user_id"), user_id)
         if unnamed:
-            says, where = self.warnings["owner_not_kept"].says, f"/{self.around}/user_id"
+            says, where = self.warnings["owner_not_kept"], f"/{self.around}/user_id"
             warnings = (*warnings, Problem("owner_not_kept", where, says))
         made = gathered(self.table, found.records, owner, self.vector)
         when = text_of(around, "created_at")

@@ -66,14 +66,6 @@ class Form(NamedTuple):
     like: str | tuple[str, str] = ""
 
 
-class SchemaRule(NamedTuple):
-    """One rule: where the format has it, what its breach is called, and its status in HTTP."""
-
-    section: str
-    says: str
-    status: int = 422
-
-
 KINDS: Final[dict[str, tuple[str, tuple[type, ...]]]] = {
     "str": ("a string", (str,)),
     "bool": ("a bool", (bool,)),
@@ -187,8 +179,8 @@ class DocumentChecker(ABC):
     def __init__(
         self,
         shapes: Shapes,
-        rules: Mapping[str, SchemaRule],
-        warnings: Mapping[str, SchemaRule],
+        rules: Mapping[str, str],
+        warnings: Mapping[str, str],
         firsts: int = 0,
         references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
     ) -> None:
@@ -353,11 +345,11 @@ class DocumentChecker(ABC):
     def _wrong(
         self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
     ) -> None:
-        says = self._rules[rule].says
+        says = self._rules[rule]
         self._found.add(Problem(rule, pointer, says, expected, found, self._line))
 
     def _warn(
         self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
     ) -> None:
-        says = self._told[rule].says
+        says = self._told[rule]
         self.warnings.add(Problem(rule, pointer, says, expected, found, self._line))

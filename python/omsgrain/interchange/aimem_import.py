@@ -175,7 +175,7 @@ class Embeddings:
     def warnings(self) -> list[Problem]:
         """A warning for each reason why embeddings were dropped."""
         return [
-            Problem(rule, "/embedding_model", WARNINGS[rule].says, expected, found)
+            Problem(rule, "/embedding_model", WARNINGS[rule], expected, found)
             for rule, expected, found in self._dropped
         ]
 

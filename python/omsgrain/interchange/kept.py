@@ -83,7 +83,7 @@ class KeptBundle:
     def keep(self, store: GrainStore, *, allow_erased: bool) -> list[Problem]:
         """Store it; a warning if that is not possible."""
         if any(_MISSING in listed for listed in self._digests.values()):
-            return [Problem("document_not_kept", "", WARNINGS["document_not_kept"].says)]
+            return [Problem("document_not_kept", "", WARNINGS["document_not_kept"])]
         names = {kind: name for name, kind in ARRAYS.items()}
         arrays = {
             names[kind]: [digest.hex() for digest in listed]

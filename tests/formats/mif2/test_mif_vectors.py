@@ -18,10 +18,12 @@ VECTORS = ROOT / "test_vectors"
 #: Of texts that no vector can hold, or that the tests of the envelope and of the lines break.
 ELSEWHERE = {
     "mif2": {"too_large", "too_many_bad", "too_deep", "not_object"},
-    "mif1": {rule for rule in RULES_1 if RULES_1[rule].section in ("1", "6.2")}
-    | {"unsupported_version", "too_large", "too_many_bad", "too_deep", "out_of_range"},
+    "mif1": {"unsupported_version", "too_large", "too_many_bad", "too_deep", "out_of_range",
+             "not_json", "not_yaml", "no_header", "no_footer", "count_mismatch",
+             "checksum_mismatch", "unknown_line", "encrypted", "unknown_algorithm",
+             "invalid_encryption", "kdf_missing", "kdf_too_costly"},
     "mif-ld": set(),
-}
+}  # fmt: skip
 
 
 def load(name: str) -> dict[str, Any]:

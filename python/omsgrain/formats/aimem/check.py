@@ -9,80 +9,84 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from hashlib import sha256
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import times
 from omsgrain.formats.aimem import fields
 from omsgrain.formats.json_text import kind_of
 from omsgrain.formats.problems import MOST, Problem
-from omsgrain.formats.schema import KINDS, Form, Problems, SchemaField, SchemaRule, Shapes
+from omsgrain.formats.schema import KINDS, Form, Problems, SchemaField, Shapes
 
-CONFLICT: Final = 409
 
-RULES: Final[dict[str, SchemaRule]] = {
+class AimemRule(NamedTuple):
+    """What its breach is called, and its status in HTTP."""
+
+    says: str
+    status: int = 422
+
+
+RULES: Final[dict[str, AimemRule]] = {
     # the document
-    "not_json": SchemaRule("2", "the document is not valid JSON"),
-    "not_object": SchemaRule("2", "a bundle must be a JSON object"),
-    "too_deep": SchemaRule("2", "the document is nested too deeply"),
-    "too_large": SchemaRule("2", "the document is too large", 413),
-    "invalid_type": SchemaRule("2", "the value has the wrong type"),
-    "missing_field": SchemaRule("2", "a required field is missing"),
-    "unknown_kind": SchemaRule("3.1", "the kind of record is unknown"),
-    "too_long": SchemaRule("2", "the text is too long"),
+    "not_json": AimemRule("the document is not valid JSON"),
+    "not_object": AimemRule("a bundle must be a JSON object"),
+    "too_deep": AimemRule("the document is nested too deeply"),
+    "too_large": AimemRule("the document is too large", 413),
+    "invalid_type": AimemRule("the value has the wrong type"),
+    "missing_field": AimemRule("a required field is missing"),
+    "unknown_kind": AimemRule("the kind of record is unknown"),
+    "too_long": AimemRule("the text is too long"),
     # the envelope
-    "bad_format": SchemaRule("2.1", "the format name is wrong"),
-    "unsupported_version": SchemaRule("7", "the version is not supported"),
-    "invalid_producer": SchemaRule("2.3", "the producer namespace is invalid"),
-    "invalid_tenant": SchemaRule("2.1", "the tenant id is invalid"),
-    "invalid_timestamp": SchemaRule("2.1", "the time is invalid, or not in UTC"),
-    "invalid_scope": SchemaRule("2.1", "the scope is unknown"),
-    "since_missing": SchemaRule("2.1", "a bundle with scope SINCE needs a since time"),
-    "missing_checksum": SchemaRule("2.8", "the checksum has the wrong form"),
-    "checksum_mismatch": SchemaRule("2.8", "the checksum does not match the content", CONFLICT),
+    "bad_format": AimemRule("the format name is wrong"),
+    "unsupported_version": AimemRule("the version is not supported"),
+    "invalid_producer": AimemRule("the producer namespace is invalid"),
+    "invalid_tenant": AimemRule("the tenant id is invalid"),
+    "invalid_timestamp": AimemRule("the time is invalid, or not in UTC"),
+    "invalid_scope": AimemRule("the scope is unknown"),
+    "since_missing": AimemRule("a bundle with scope SINCE needs a since time"),
+    "missing_checksum": AimemRule("the checksum has the wrong form"),
+    "checksum_mismatch": AimemRule("the checksum does not match the content", 409),
     # chunks
-    "invalid_urn": SchemaRule("2.3", "the AIMEM identifier is invalid"),
-    "duplicate_chunk_id": SchemaRule("2.3", "two chunks have the same id"),
-    "empty_content": SchemaRule("2.2", "the chunk has no content"),
-    "content_too_long": SchemaRule("2.2", "the content is too long"),
-    "bad_hash_format": SchemaRule("2.2", "the content hash has the wrong form"),
-    "hash_mismatch": SchemaRule("2.2", "the content hash does not match the content"),
-    "invalid_memory_type": SchemaRule("2.2", "the memory type is unknown"),
-    "invalid_zone": SchemaRule("2.2", "the zone is unknown"),
-    "invalid_tag": SchemaRule("2.2", "the tag is invalid"),
-    "embedding_envelope_missing": SchemaRule(
-        "2.7", "the envelope names no model or dimension for the embedding"
+    "invalid_urn": AimemRule("the AIMEM identifier is invalid"),
+    "duplicate_chunk_id": AimemRule("two chunks have the same id"),
+    "empty_content": AimemRule("the chunk has no content"),
+    "content_too_long": AimemRule("the content is too long"),
+    "bad_hash_format": AimemRule("the content hash has the wrong form"),
+    "hash_mismatch": AimemRule("the content hash does not match the content"),
+    "invalid_memory_type": AimemRule("the memory type is unknown"),
+    "invalid_zone": AimemRule("the zone is unknown"),
+    "invalid_tag": AimemRule("the tag is invalid"),
+    "embedding_envelope_missing": AimemRule(
+        "the envelope names no model or dimension for the embedding"
     ),
-    "invalid_embedding_dim": SchemaRule("2.7", "the embedding dimension is out of range"),
-    "embedding_invalid": SchemaRule("2.7", "the embedding is not finite float32 values in base64"),
-    "embedding_dim_mismatch": SchemaRule("2.7", "the embedding has the wrong dimension"),
+    "invalid_embedding_dim": AimemRule("the embedding dimension is out of range"),
+    "embedding_invalid": AimemRule("the embedding is not finite float32 values in base64"),
+    "embedding_dim_mismatch": AimemRule("the embedding has the wrong dimension"),
     # edges
-    "edge_source_unknown": SchemaRule("2.4", "the edge's source is not in this bundle"),
-    "edge_target_unknown": SchemaRule("2.4", "the edge's target is not in this bundle"),
-    "invalid_edge_type": SchemaRule("2.4", "the edge type is unknown"),
-    "edge_weight_out_of_range": SchemaRule("2.4", "the edge's weight is out of range"),
+    "edge_source_unknown": AimemRule("the edge's source is not in this bundle"),
+    "edge_target_unknown": AimemRule("the edge's target is not in this bundle"),
+    "invalid_edge_type": AimemRule("the edge type is unknown"),
+    "edge_weight_out_of_range": AimemRule("the edge's weight is out of range"),
     # entities and their links
-    "duplicate_entity_id": SchemaRule("2.5", "two entities have the same id"),
-    "empty_entity_name": SchemaRule("2.5", "the entity has no name"),
-    "invalid_entity_kind": SchemaRule("2.5", "the entity kind is unknown"),
-    "ce_chunk_unknown": SchemaRule("2.5", "the link's chunk is not in this bundle"),
-    "ce_entity_unknown": SchemaRule("2.5", "the link's entity is not in this bundle"),
+    "duplicate_entity_id": AimemRule("two entities have the same id"),
+    "empty_entity_name": AimemRule("the entity has no name"),
+    "invalid_entity_kind": AimemRule("the entity kind is unknown"),
+    "ce_chunk_unknown": AimemRule("the link's chunk is not in this bundle"),
+    "ce_entity_unknown": AimemRule("the link's entity is not in this bundle"),
     # signatures
-    "signature_invalid": SchemaRule("5.3", "the signature does not match this bundle"),
-    "signature_untrusted": SchemaRule("5.3", "no trusted key has signed this bundle"),
-    "signature_missing": SchemaRule("5.3", "a signature is required, and the bundle has none"),
+    "signature_invalid": AimemRule("the signature does not match this bundle"),
+    "signature_untrusted": AimemRule("no trusted key has signed this bundle"),
+    "signature_missing": AimemRule("a signature is required, and the bundle has none"),
 }
 """Breaking one of them refuses the bundle."""
 
-WARNINGS: Final[dict[str, SchemaRule]] = {
-    "legacy_format": SchemaRule("2.1", "the bundle has the format's older name", 200),
-    "foreign_producer": SchemaRule("2.3", "the identifier belongs to another producer", 200),
-    "shared_id": SchemaRule("2.3", "a chunk and an entity have the same id", 200),
-    "scope_mismatch": SchemaRule("2.1", "the chunk is outside the bundle's scope", 200),
-    "unsupported_model": SchemaRule("2.7", "embeddings of an unsupported model were dropped", 200),
-    "zero_embedding": SchemaRule(
-        "2.7", "embeddings with only zeros have no direction and were dropped", 200
-    ),
-    "document_not_kept": SchemaRule("2", "some records are not stored exactly as received", 200),
+WARNINGS: Final[dict[str, str]] = {
+    "legacy_format": "the bundle has the format's older name",
+    "foreign_producer": "the identifier belongs to another producer",
+    "shared_id": "a chunk and an entity have the same id",
+    "scope_mismatch": "the chunk is outside the bundle's scope",
+    "unsupported_model": "embeddings of an unsupported model were dropped",
+    "zero_embedding": "embeddings with only zeros have no direction and were dropped",
+    "document_not_kept": "some records are not stored exactly as received",
 }
 
 
@@ -411,4 +415,4 @@ class AimemChecker:
         self._found.add(Problem(rule, pointer, says, expected, found, self._line))
 
     def _warn(self, rule: str, pointer: str) -> None:
-        self.warnings.add(Problem(rule, pointer, WARNINGS[rule].says, line=self._line))
+        self.warnings.add(Problem(rule, pointer, WARNINGS[rule], line=self._line))

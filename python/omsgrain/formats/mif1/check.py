@@ -15,15 +15,7 @@ from omsgrain.formats.document import RecordItem
 from omsgrain.formats.json_text import RULES as READING
 from omsgrain.formats.json_text import JsonLimits, kind_of
 from omsgrain.formats.records import instant
-from omsgrain.formats.schema import (
-    ANY,
-    DocumentChecker,
-    Form,
-    SchemaField,
-    SchemaRule,
-    Shapes,
-    needed,
-)
+from omsgrain.formats.schema import ANY, DocumentChecker, Form, SchemaField, Shapes, needed
 from omsgrain.formats.yaml import RULES as YAML
 
 CONTENT = 100_000
@@ -308,64 +300,54 @@ def is_loose(shape: str, name: str) -> bool:
     return shape in _LOOSE or (shape in ("document", "graph") and name not in _BEARING)
 
 
-RULES: Final[dict[str, SchemaRule]] = {
-    **{name: SchemaRule("1", says) for name, says in READING.items()},
-    "not_yaml": SchemaRule("1", YAML["not_yaml"]),
-    "not_object": SchemaRule("2", "the value must be an object"),
-    "missing_field": SchemaRule("2", "a required field is missing"),
-    "invalid_type": SchemaRule("2", "the value has the wrong type"),
-    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
-    "too_many_bad": SchemaRule("2", "the document has too many bad records"),
-    "out_of_range": SchemaRule("3.2", "the number is out of range"),
-    "unsupported_version": SchemaRule("9", "the version is not supported"),
+RULES: Final[dict[str, str]] = {
+    **READING,
+    "not_yaml": YAML["not_yaml"],
+    "not_object": "the value must be an object",
+    "missing_field": "a required field is missing",
+    "invalid_type": "the value has the wrong type",
+    "invalid_timestamp": "the time is invalid",
+    "too_many_bad": "the document has too many bad records",
+    "out_of_range": "the number is out of range",
+    "unsupported_version": "the version is not supported",
     # JSON lines
-    "no_header": SchemaRule("1", "the first line is not a header"),
-    "no_footer": SchemaRule("1", "the last line is not a footer: the document is truncated"),
-    "count_mismatch": SchemaRule("1", "the number of records differs from the footer's count"),
-    "checksum_mismatch": SchemaRule("1", "the checksum does not match the document"),
-    "unknown_line": SchemaRule("1", "the line's kind is unknown"),
+    "no_header": "the first line is not a header",
+    "no_footer": "the last line is not a footer: the document is truncated",
+    "count_mismatch": "the number of records differs from the footer's count",
+    "checksum_mismatch": "the checksum does not match the document",
+    "unknown_line": "the line's kind is unknown",
     # the envelope of encryption
-    "encrypted": SchemaRule("6.2", "the document is encrypted"),
-    "unknown_algorithm": SchemaRule("6.2", "the algorithm is not supported"),
-    "invalid_encryption": SchemaRule("6.2", "a member of the encryption envelope is invalid"),
-    "kdf_missing": SchemaRule("6.2", "the envelope does not say how to derive the key"),
-    "kdf_too_costly": SchemaRule("6.2", "deriving the key costs more than the limit allows"),
+    "encrypted": "the document is encrypted",
+    "unknown_algorithm": "the algorithm is not supported",
+    "invalid_encryption": "a member of the encryption envelope is invalid",
+    "kdf_missing": "the envelope does not say how to derive the key",
+    "kdf_too_costly": "deriving the key costs more than the limit allows",
 }
 """Errors. In a record, an error drops the record; elsewhere, it rejects the document."""
 
-WARNINGS: Final[dict[str, SchemaRule]] = {
-    "later_version": SchemaRule(
-        "9", "the minor version is newer: its new fields are kept, not interpreted"
-    ),
-    "version_as_number": SchemaRule("9", "the version is a number and should be a string"),
-    "missing_field": SchemaRule("2", "the published schema requires a field that is missing"),
-    "invalid_type": SchemaRule("2", "the value has the wrong type, but no record depends on it"),
-    "null_value": SchemaRule("2", "the published schema does not allow null here"),
-    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
-    "out_of_range": SchemaRule("2", "the number is outside the published schema's range"),
-    "unknown_value": SchemaRule("3.1", "the value is unknown: it is kept, not interpreted"),
-    "id_form": SchemaRule("3", "the id does not have the published schema's form"),
-    "invalid_checksum": SchemaRule("2", "the checksum has the wrong form"),
-    "unknown_checksum": SchemaRule("2", "the checksum matches under no known rule"),
-    "content_length": SchemaRule(
-        "3", "the content is empty, or longer than the published schema allows"
-    ),
-    "invalid_vector": SchemaRule(
-        "3.3", "the vector has values that are not numbers: it is kept, but not searched"
-    ),
-    "dimension_mismatch": SchemaRule(
-        "3.3", "the vector has the wrong length: it is kept, but not searched"
-    ),
-    "redaction_span": SchemaRule("6.1", "the redaction's position and length do not agree"),
-    "duplicate_id": SchemaRule("3", "the id appears twice"),
-    "duplicate_content": SchemaRule(
-        "3", "the content appears twice: the record is kept, but not recalled"
-    ),
-    "unknown_end": SchemaRule("5", "the edge's end is not in the document"),
-    "line_member": SchemaRule("1", "a member of the line belongs to no record and is not kept"),
-    "count_differs": SchemaRule("7", "the count in the document is wrong"),
-    "unknown_reference": SchemaRule("3", "the referenced record is not in the document"),
-    "owner_not_kept": SchemaRule("2", "no grain can hold this user id: the grains have no owner"),
+WARNINGS: Final[dict[str, str]] = {
+    "later_version": "the minor version is newer: its new fields are kept, not interpreted",
+    "version_as_number": "the version is a number and should be a string",
+    "missing_field": "the published schema requires a field that is missing",
+    "invalid_type": "the value has the wrong type, but no record depends on it",
+    "null_value": "the published schema does not allow null here",
+    "invalid_timestamp": "the time is invalid",
+    "out_of_range": "the number is outside the published schema's range",
+    "unknown_value": "the value is unknown: it is kept, not interpreted",
+    "id_form": "the id does not have the published schema's form",
+    "invalid_checksum": "the checksum has the wrong form",
+    "unknown_checksum": "the checksum matches under no known rule",
+    "content_length": "the content is empty, or longer than the published schema allows",
+    "invalid_vector": "the vector has values that are not numbers: it is kept, but not searched",
+    "dimension_mismatch": "the vector has the wrong length: it is kept, but not searched",
+    "redaction_span": "the redaction's position and length do not agree",
+    "duplicate_id": "the id appears twice",
+    "duplicate_content": "the content appears twice: the record is kept, but not recalled",
+    "unknown_end": "the edge's end is not in the document",
+    "line_member": "a member of the line belongs to no record and is not kept",
+    "count_differs": "the count in the document is wrong",
+    "unknown_reference": "the referenced record is not in the document",
+    "owner_not_kept": "no grain can hold this user id: the grains have no owner",
 }
 
 

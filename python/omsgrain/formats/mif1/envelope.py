@@ -108,7 +108,7 @@ def open_document(
         raise _refused("invalid_encryption", "", "an object", json_text.kind_of(found))
     if not is_version(envelope.get("mif_version", VERSION)):
         raise DocumentError(
-            [Problem("unsupported_version", "/mif_version", RULES["unsupported_version"].says)]
+            [Problem("unsupported_version", "/mif_version", RULES["unsupported_version"])]
         )
     if found.get("algorithm") != _ALGORITHM:
         raise _refused("unknown_algorithm", "/algorithm", _ALGORITHM)
@@ -232,5 +232,5 @@ def _bytes(found: dict[str, Any], name: str, sizes: range, below: str = "") -> b
 def _refused(
     rule: str, pointer: str, expected: str | None = None, found: str | None = None
 ) -> DocumentError:
-    says = RULES[rule].says
+    says = RULES[rule]
     return DocumentError([Problem(rule, f"/{MEMBER}{pointer}", says, expected, found)])

@@ -148,7 +148,7 @@ class _RecordLines:
         found.raise_any()
 
     def _warn(self, rule: str, pointer: str) -> None:
-        says = WARNINGS[rule].says
+        says = WARNINGS[rule]
         self.warnings.add(Problem(rule, pointer, says, line=self._number))
 
 
@@ -240,7 +240,7 @@ def assembled(header: dict[str, Any], arrays: Mapping[str, list[Any]]) -> dict[s
         else:
             graph = envelope.get(way[0])
             if graph is not None and not isinstance(graph, dict):
-                says, found = RULES["invalid_type"].says, json_text.kind_of(graph)
+                says, found = RULES["invalid_type"], json_text.kind_of(graph)
                 problem = Problem("invalid_type", f"/{way[0]}", says, "an object", found, 1)
                 raise DocumentError([problem])
             graph = _placed(graph or {}, name, [], way[0])
@@ -272,4 +272,4 @@ def _spelled(value: dict[str, Any]) -> bytes:
 
 
 def _problem(rule: str, line: int, expected: str | None = None, pointer: str = "") -> Problem:
-    return Problem(rule, pointer, RULES[rule].says, expected, line=line)
+    return Problem(rule, pointer, RULES[rule], expected, line=line)

@@ -19,7 +19,6 @@ from omsgrain.formats.schema import (
     Form,
     Problems,
     SchemaField,
-    SchemaRule,
     Shapes,
     needed,
     nullable,
@@ -230,40 +229,32 @@ SHAPES: Final[dict[str, tuple[SchemaField, ...]]] = {
 }
 
 
-RULES: Final[dict[str, SchemaRule]] = {
-    **{name: SchemaRule("1", says) for name, says in READING.items()},
-    "not_object": SchemaRule("1", "the value must be an object"),
-    "checksum_mismatch": SchemaRule("1", "the checksum does not match the document"),
-    "unsupported_version": SchemaRule("8", "the version is not supported"),
-    "missing_field": SchemaRule("2", "a required field is missing"),
-    "invalid_type": SchemaRule("2", "the value has the wrong type"),
-    "too_many_bad": SchemaRule("2", "the document has too many bad records"),
-    "out_of_range": SchemaRule("2", "the number is out of range"),
+RULES: Final[dict[str, str]] = {
+    **READING,
+    "not_object": "the value must be an object",
+    "checksum_mismatch": "the checksum does not match the document",
+    "unsupported_version": "the version is not supported",
+    "missing_field": "a required field is missing",
+    "invalid_type": "the value has the wrong type",
+    "too_many_bad": "the document has too many bad records",
+    "out_of_range": "the number is out of range",
 }
 """Breaking one of them around the records refuses the document; in a record, that record."""
 
-WARNINGS: Final[dict[str, SchemaRule]] = {
-    "later_version": SchemaRule(
-        "8", "the minor version is newer: its new fields are kept, not interpreted"
-    ),
-    "invalid_checksum": SchemaRule("1", "the checksum has the wrong form"),
-    "invalid_uuid": SchemaRule("2", "the id is not a UUID"),
-    "invalid_timestamp": SchemaRule("2", "the time is invalid"),
-    "invalid_memory_type": SchemaRule("2.1", "the memory type is not in snake_case"),
-    "times_out_of_order": SchemaRule("2", "`updated_at` is before `created_at`"),
-    "duplicate_id": SchemaRule("2", "the id appears twice"),
-    "duplicate_content": SchemaRule(
-        "6", "the content appears twice: the record is kept, but not recalled"
-    ),
-    "dimension_mismatch": SchemaRule(
-        "2.3", "the vector has the wrong length: it is kept, but not searched"
-    ),
-    "unknown_entity": SchemaRule("3", "the entity is not in the document"),
-    "foreign_record": SchemaRule(
-        "6", "the record's dialect is unknown: the record is kept, not interpreted"
-    ),
-    "unknown_reference": SchemaRule("2", "the referenced record is not in the document"),
-    "owner_not_kept": SchemaRule("1", "no grain can hold this user id: the grains have no owner"),
+WARNINGS: Final[dict[str, str]] = {
+    "later_version": "the minor version is newer: its new fields are kept, not interpreted",
+    "invalid_checksum": "the checksum has the wrong form",
+    "invalid_uuid": "the id is not a UUID",
+    "invalid_timestamp": "the time is invalid",
+    "invalid_memory_type": "the memory type is not in snake_case",
+    "times_out_of_order": "`updated_at` is before `created_at`",
+    "duplicate_id": "the id appears twice",
+    "duplicate_content": "the content appears twice: the record is kept, but not recalled",
+    "dimension_mismatch": "the vector has the wrong length: it is kept, but not searched",
+    "unknown_entity": "the entity is not in the document",
+    "foreign_record": "the record's dialect is unknown: the record is kept, not interpreted",
+    "unknown_reference": "the referenced record is not in the document",
+    "owner_not_kept": "no grain can hold this user id: the grains have no owner",
 }
 
 

@@ -16,90 +16,46 @@ from omsgrain.formats.mif_ld.markdown import KEBAB
 from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
-
-class Code(NamedTuple):
-    says: str  # what is wrong
-    hint: str  # the usual remedy
-
-
-CODES: Final[dict[str, Code]] = {
+CODES: Final[dict[str, str]] = {
     # the document
-    "MIF-KIND": Code("the kind of document is unknown", "Add an @type, or name the kind."),
-    "MIF-SHAPE": Code(
-        "members of shapes 0.1 and 1.x are mixed", "Write the whole document in one shape."
-    ),
-    "MIF-CONTEXT": Code(
-        "the JSON-LD context is invalid", "Use a URI, an object, or an array of them."
-    ),
-    "MIF-CLASS": Code("the @type is wrong", "Use the @type as it is written."),
-    "MIF-MISSING": Code("a required member is missing", "Add it."),
-    "MIF-KEY": Code(
-        "the object does not allow this member",
-        "Remove it, or move it into extensions or metadata.",
-    ),
-    "MIF-VALUE": Code("the JSON type is wrong", "Write a value of that type."),
+    "MIF-KIND": "Add an @type, or name the kind.",
+    "MIF-SHAPE": "Write the whole document in one shape.",
+    "MIF-CONTEXT": "Use a URI, an object, or an array of them.",
+    "MIF-CLASS": "Use the @type as it is written.",
+    "MIF-MISSING": "Add it.",
+    "MIF-KEY": "Remove it, or move it into extensions or metadata.",
+    "MIF-VALUE": "Write a value of that type.",
     # texts with a form
-    "MIF-ID": Code("the id is not a MIF URN", "Use the urn:mif: prefix."),
-    "MIF-TYPE": Code(
-        "the memory type is unknown",
-        "Put finer categories into namespace, such as _semantic/facts.",
-    ),
-    "MIF-NS": Code("the namespace is invalid", "Use letters, digits, _ and -, separated by /."),
-    "MIF-DATE": Code(
-        "the time or date does not follow RFC 3339",
-        "Write date, T, time and offset: 2026-01-26T00:00:00Z.",
-    ),
-    "MIF-DURATION": Code(
-        "the duration does not follow ISO 8601", "Write it like P90D, P2W or PT12H."
-    ),
-    "MIF-URI": Code(
-        "the URI is not absolute", "Begin with a scheme and escape invalid characters."
-    ),
-    "MIF-NAME": Code(
-        "the ontology name is invalid",
-        "Begin with a lower-case letter; use lower-case letters, digits and -.",
-    ),
-    "MIF-VERSION": Code("the version is invalid", "Write three numbers: 1.0.0."),
+    "MIF-ID": "Use the urn:mif: prefix.",
+    "MIF-TYPE": "Put finer categories into namespace, such as _semantic/facts.",
+    "MIF-NS": "Use letters, digits, _ and -, separated by /.",
+    "MIF-DATE": "Write date, T, time and offset: 2026-01-26T00:00:00Z.",
+    "MIF-DURATION": "Write it like P90D, P2W or PT12H.",
+    "MIF-URI": "Begin with a scheme and escape invalid characters.",
+    "MIF-NAME": "Begin with a lower-case letter; use lower-case letters, digits and -.",
+    "MIF-VERSION": "Write three numbers: 1.0.0.",
     # words
-    "MIF-WORD": Code("the word is unknown here", "Use one of the listed words."),
-    "MIF-REL": Code(
-        "the relationship type is unknown",
-        "Use one of the listed words, or prefix:Name for your own.",
-    ),
-    "MIF-ENTITY": Code(
-        "the entity type is unknown",
-        "Use one of the listed words, or the ontology type's name in lower case.",
-    ),
-    "MIF-CITATION": Code(
-        "the citation's type or role is unknown",
-        "Use one of the listed words, or prefix:name for your own.",
-    ),
-    "MIF-AUTHOR": Code(
-        "the author is invalid", "Use a string, an EntityReference, or an array of them."
-    ),
-    "MIF-PROV": Code("the provenance value is invalid", "Use a string, or an object with @id."),
+    "MIF-WORD": "Use one of the listed words.",
+    "MIF-REL": "Use one of the listed words, or prefix:Name for your own.",
+    "MIF-ENTITY": "Use one of the listed words, or the ontology type's name in lower case.",
+    "MIF-CITATION": "Use one of the listed words, or prefix:name for your own.",
+    "MIF-AUTHOR": "Use a string, an EntityReference, or an array of them.",
+    "MIF-PROV": "Use a string, or an object with @id.",
     # sizes
-    "MIF-RANGE": Code("the number is out of range", "Use a number in the range."),
-    "MIF-EMPTY": Code("the value is empty", "Add a value, or remove the member."),
-    "MIF-LONG": Code("the text is too long", "Shorten it."),
-    "MIF-DUPLICATE": Code("the item appears twice", "Remove the second one."),
+    "MIF-RANGE": "Use a number in the range.",
+    "MIF-EMPTY": "Add a value, or remove the member.",
+    "MIF-LONG": "Shorten it.",
+    "MIF-DUPLICATE": "Remove the second one.",
     # what the schemas let pass: only ever warnings
-    "MIF-ORDER": Code("the times are in the wrong order", "Check both times."),
-    "MIF-CONFIDENCE": Code(
-        "the confidence is outside the range for its sourceType", "Check both."
-    ),
-    "MIF-LOCAL": Code("the memory cannot be exported", "Memories in _local stay in the store."),
-    "MIF-TYPES": Code(
-        "memoryType and conceptType disagree", "Make both the same; conceptType counts."
-    ),
-    "MIF-DECAY": Code("the decay cannot be computed", "Add the duration that its model needs."),
-    "MIF-STRENGTH": Code("the strength has two names", "Keep currentStrength."),
-    "MIF-REF": Code(
-        "the reference is not followed",
-        "The package has the schemas of citations and entities and fetches nothing.",
-    ),
+    "MIF-ORDER": "Check both times.",
+    "MIF-CONFIDENCE": "Check both.",
+    "MIF-LOCAL": "Memories in _local stay in the store.",
+    "MIF-TYPES": "Make both the same; conceptType counts.",
+    "MIF-DECAY": "Add the duration that its model needs.",
+    "MIF-STRENGTH": "Keep currentStrength.",
+    "MIF-REF": "The package has the schemas of citations and entities and fetches nothing.",
 }
-"""The kinds of defects by code. In mode extra, errors can be warnings too."""
+"""Kinds of defects by code, with the usual remedy. In mode extra, errors can be warnings too."""
 
 BY_KEYWORD: Final[dict[str, str]] = {
     "required": "MIF-MISSING",
@@ -216,7 +172,7 @@ def finding(
         pointer_to(shown),
         f"{_name(shown)} {says}",
         found=None if value is None else json_text_kind_of(value),
-        hint=CODES[code].hint if hint is None else hint,
+        hint=CODES[code] if hint is None else hint,
         severity=severity,
         value=None if value is None else _shown(value),
     )
@@ -339,7 +295,7 @@ def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
     if code == "MIF-KEY":
         name = meant(value, defect.argument)
         if name is None:
-            return CODES[code].hint
+            return CODES[code]
         snake = " Names with _ belong to the Markdown of 0.1." if "_" in value else ""
         return f"Did you mean {name}?{snake}"
     if code == "MIF-VALUE":
@@ -352,16 +308,16 @@ def hint_of(defect: SchemaDefect, shape: Shape | None) -> str:
     if code == "MIF-REL":
         return _of_relation(value, shape)
     if code == "MIF-NS" and isinstance(value, str):
-        return f"{_of_namespace(value)} {CODES[code].hint}"
+        return f"{_of_namespace(value)} {CODES[code]}"
     if code == "MIF-ENTITY" and isinstance(value, str):
-        return _of_entity(value) or CODES[code].hint
-    return CODES[code].hint
+        return _of_entity(value) or CODES[code]
+    return CODES[code]
 
 
 def _of_relation(value: Any, shape: Shape | None) -> str:
     name = _RELATIONS.get(_folded(value)) if isinstance(value, str) else None
     if name is None:
-        return CODES["MIF-REL"].hint
+        return CODES["MIF-REL"]
     if shape == "1.x":
         return f"MIF 1.x expects {KEBAB[name]}."
     return f"MIF 0.1 expects {name} (or prefix:Name)."
