@@ -146,7 +146,7 @@ def test_vectors_of_a_user_follow_and_are_erased(tmp_path: Path, sealed: bool) -
         assert len(context.nearest().matrices) == 0
         if sealed:
             bob = ring.of_user("bob")
-            assert bob is not None and len(context.user_texts(ring).vectors(bob)) == 0
+            assert bob is not None and len(context.user_texts(ring).of(bob).vectors) == 0
         assert found() == set()
         (left,) = store.search(vector=QUERY, user_id="bob")
         assert left.address == other

@@ -147,7 +147,7 @@ def test_an_erased_user_leaves_no_index_in_memory(
     assert sealed.search("kettle", user_id=ADA)
     keys = ring.of_user(ADA)
     assert keys is not None
-    index = context_of(sealed).user_texts(ring).index(keys)
+    index = context_of(sealed).user_texts(ring).of(keys).texts
     sealed.privacy.erase([ADA], reason_code="request")
     assert not sealed.search("kettle", user_id=ADA)
     with pytest.raises(og.errors.StoreError):

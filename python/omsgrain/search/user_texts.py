@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import merge, nsmallest
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from omsgrain import _core
 from omsgrain.crypto.seal import Sealer
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omsgrain.storage.base import Transactions
     from omsgrain.storage.location import Budget
 
-_KEPT = 4  # indexes in memory
+_KEPT = 4  # users whose indexes are in memory
 _TOGETHER = 64  # grains whose vectors are read at once
 
 
@@ -121,53 +121,47 @@ class UserReader(DecryptingReader):
         return found
 
 
+class UserIndexes(NamedTuple):
+    texts: TextIndex
+    vectors: VectorMatrices
+
+
 class UserTexts:
     """The text indexes and vectors of the users who were searched last."""
 
     def __init__(self, ring: KeyRing, budget: Budget) -> None:
         self._ring, self._budget = ring, budget
-        self._indexes: dict[bytes, TextIndex] = {}
-        self._vectors: dict[bytes, VectorMatrices] = {}
+        self._users: dict[bytes, UserIndexes] = {}
         self._lock = threading.Lock()
 
-    def index(self, keys: UserKeys) -> TextIndex:
-        """Return the index of a user, which may be empty; drop those without a key."""
+    def of(self, keys: UserKeys) -> UserIndexes:
+        """Return what is in memory of a user, which may be nothing; drop those without a key."""
         from omsgrain.search.text_file import SqliteTextIndex
 
         self.drop_dead()
         with self._lock:
-            found = self._indexes.pop(keys.number, None)
+            found = self._users.pop(keys.number, None)
             if found is None:
-                found = SqliteTextIndex(None, budget=self._budget)
-            self._indexes[keys.number] = found  # last, as the one used last
-            while len(self._indexes) > _KEPT:
-                self._indexes.pop(next(iter(self._indexes)))  # closed once no search uses it
-            return found
-
-    def vectors(self, keys: UserKeys) -> VectorMatrices:
-        """Return where the vectors of a user are kept; drop those without a key."""
-        self.drop_dead()
-        with self._lock:
-            found = self._vectors.pop(keys.number, None)
-            if found is None:
-                found = VectorMatrices(self._budget.vectors // _KEPT)
-            self._vectors[keys.number] = found
-            while len(self._vectors) > _KEPT:
-                self._vectors.pop(next(iter(self._vectors)))
+                vectors = VectorMatrices(self._budget.vectors // _KEPT)
+                found = UserIndexes(SqliteTextIndex(None, budget=self._budget), vectors)
+            self._users[keys.number] = found  # last, as the one used last
+            while len(self._users) > _KEPT:
+                self._users.pop(next(iter(self._users)))  # closed once no search uses it
             return found
 
     def drop_vectors(self) -> None:
         """Forget the vectors in memory."""
         with self._lock:
-            self._vectors.clear()
+            for user in self._users.values():
+                user.vectors.drop()
 
     def drop_dead(self) -> None:
         """Drop what is in memory of users whose key was destroyed."""
         with self._lock:
-            for number in [number for number in self._indexes if not self._lives(number)]:
-                self._indexes.pop(number).close()
-            for number in [number for number in self._vectors if not self._lives(number)]:
-                self._vectors.pop(number).drop()
+            for number in [number for number in self._users if not self._lives(number)]:
+                dead = self._users.pop(number)
+                dead.texts.close()
+                dead.vectors.drop()
 
     def _lives(self, number: bytes) -> bool:
         try:
@@ -178,7 +172,6 @@ class UserTexts:
 
     def close(self) -> None:
         """Close all indexes."""
-        self.drop_vectors()
         with self._lock:
-            while self._indexes:
-                self._indexes.popitem()[1].close()
+            while self._users:
+                self._users.popitem()[1].texts.close()

@@ -141,8 +141,8 @@ def _indexes(context: Context, asked: Conditions) -> _Indexes:
     return _Indexes(
         own.snapshot,
         own.feed,
-        partial(kept.index, keys),
-        lambda: (own, kept.vectors(keys)),
+        lambda: kept.of(keys).texts,
+        lambda: (own, kept.of(keys).vectors),
         keys.number,
     )
 
