@@ -7,12 +7,10 @@ import os
 import threading
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from hashlib import sha256
-from heapq import merge
-from itertools import groupby, islice
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, TypeVar
 
 from omsgrain import _core
 from omsgrain.errors import StoreError, UnsupportedError
@@ -29,13 +27,13 @@ from omsgrain.storage.base import (
     Which,
     Writer,
     dropped,
-    next_places,
     pages,
     see_open,
 )
 from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.records import forget
+from omsgrain.storage.lmdb.term_reader import LmdbHead, TermReader
+from omsgrain.storage.records import PAST, forget
 from omsgrain.storage.tables import (
     ADDRESSES,
     BLOBS,
@@ -43,6 +41,7 @@ from omsgrain.storage.tables import (
     LONGEST_KEY,
     META,
     SEQUENCE,
+    STATES,
     TABLES,
     Table,
 )
@@ -135,15 +134,6 @@ class MvccTable:
 T = TypeVar("T")
 
 
-class _Head(NamedTuple):
-    """The committed state: later versions of rows belong to an open transaction."""
-
-    commit: int = 0
-    last_seq: int = 0
-    blob_bytes: int = 0
-    grains: int = 0
-
-
 _Tables = dict[Table, MvccTable]
 
 
@@ -155,8 +145,9 @@ class MemoryStorage:
     def __init__(self) -> None:
         self._written: Callable[[], None] | None = None
         self._tables = _tables()
-        self._memtable = Memtable(0, buckets=False)  # the whole index
-        self._head = _Head()
+        self._memtable = Memtable(0)  # the whole index
+        # the committed state: later versions of rows belong to an open transaction
+        self._commit, self._head = 0, LmdbHead()
         self._snapshots: Counter[int] = Counter()  # open snapshots by commit
         self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to prune
         self._lock = threading.Lock()
@@ -169,14 +160,14 @@ class MemoryStorage:
     def read(self) -> Iterator[Reader]:
         self._check_open()
         with self._lock:
-            head = self._head
-            reader = _MemoryReader(self._tables, head, self._memtable)
-            self._snapshots[head.commit] += 1
+            commit = self._commit
+            reader = _MemoryReader(self._tables, commit, self._head, self._memtable)
+            self._snapshots[commit] += 1
         try:
             yield reader
         finally:
             with self._lock:
-                self._snapshots[head.commit] -= 1
+                self._snapshots[commit] -= 1
 
     def write(
         self,
@@ -189,7 +180,7 @@ class MemoryStorage:
             raise StoreError("this thread has a write transaction already")
         with self._exclusive():
             self._writer = threading.get_ident()
-            writer = _MemoryWriter(self._tables, self._head, self._memtable)
+            writer = _MemoryWriter(self._tables, self._commit, self._head, self._memtable)
             try:
                 result = work(writer)
                 paths = writer.indexed_paths()
@@ -199,9 +190,9 @@ class MemoryStorage:
             finally:
                 self._writer = None
             with self._lock:
-                self._head = writer.head
+                self._commit, self._head = self._commit + 1, writer.head
                 if (META, INDEXED_RECORD) in writer.changed:
-                    self._memtable = Memtable(0, buckets=False, paths=paths)
+                    self._memtable = Memtable(0, paths=paths)
                 self._prune(writer.changed)
         if self._written is not None:
             self._written()
@@ -220,7 +211,7 @@ class MemoryStorage:
     def _prune(self, changed: set[tuple[Table, bytes]]) -> None:
         """Drop the versions that no snapshot sees: removed data must not stay in memory."""
         self._snapshots = +self._snapshots
-        oldest = min(self._snapshots, default=self._head.commit)
+        oldest = min(self._snapshots, default=self._commit)
         changed |= self._changed
         self._changed = {(t, key) for t, key in changed if not self._tables[t].prune(key, oldest)}
 
@@ -230,7 +221,7 @@ class MemoryStorage:
 
     def rebuild(self) -> RebuildReport:
         with self._exclusive():
-            self._memtable = Memtable(0, buckets=False, paths=self._memtable.paths)
+            self._memtable = Memtable(0, paths=self._memtable.paths)
             with self.read() as reader:
                 reader.term_count(b"")
                 return RebuildReport(reader.count(), self._memtable.tail.rows(), 0, ())
@@ -243,7 +234,7 @@ class MemoryStorage:
     def compact(self) -> CompactReport:
         """Drop the index rows of removed grains; all else of them is gone already."""
         with self._exclusive():
-            self._memtable = Memtable(0, buckets=False, paths=self._memtable.paths)
+            self._memtable = Memtable(0, paths=self._memtable.paths)
         return CompactReport(0, 0)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -255,12 +246,12 @@ class MemoryStorage:
 
     def stats(self) -> StoreStats:
         self._check_open()
-        _, last_seq, blob_bytes, grains = self._head
+        last_seq, blob_bytes, grains, _ = self._head
         return StoreStats(grains=grains, blob_bytes=blob_bytes, last_seq=last_seq)
 
     def close(self) -> None:
         self._closed = True
-        self._tables, self._memtable = _tables(), Memtable(0, buckets=False)
+        self._tables, self._memtable = _tables(), Memtable(0)
 
     def _check_open(self) -> None:
         """Refuse use before taking a lock, which a forked child could wait for forever."""
@@ -271,14 +262,16 @@ def _tables() -> _Tables:
     return {table: MvccTable() for table in TABLES}
 
 
-class _MemoryReader(Reader):
+class _MemoryReader(TermReader):
     """Rows as of the last commit before the snapshot."""
 
-    def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
-        self._tables = tables
-        self._commit = head.commit
-        self._memtable = memtable
-        self.head = head
+    _where: ClassVar[Mapping[Which, tuple[Table, ...]]] = {"current": (), "past": (), "all": ()}
+
+    def __init__(self, tables: _Tables, commit: int, head: LmdbHead, memtable: Memtable) -> None:
+        self._rows = tables
+        self._commit = commit
+        self._last_bucket = None
+        self.head, self.memtable = head, memtable
 
     def count(self) -> int:
         return self.head.grains
@@ -311,80 +304,44 @@ class _MemoryReader(Reader):
         blobs = ((seq, self.blob_at(seq)) for seq in seqs)
         return [(seq, blob, sha256(blob).digest()) for seq, blob in blobs if blob is not None]
 
-    def term_count(self, key: bytes, which: Which = "all") -> int:
-        return sum(part.count(key, low, high) for part, low, high in self._parts())
-
-    def has_term(self, key: bytes, place: bytes, which: Which = "all") -> bool:
-        return self._is_seen(place, which) and any(
-            part.tail.has(key, place) for part, _, _ in self._parts()
-        )
-
-    def places(
-        self, key: bytes, after: bytes | None, newest: bool, which: Which = "all"
-    ) -> Iterator[bytes]:
-        walks = [p.places(key, after, newest, low, high) for p, low, high in self._parts()]
-        for place in merge(*walks, reverse=newest):
-            if self._is_seen(place, which):
-                yield place
-
-    def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        last = prefix + b"\xff" * LONGEST_KEY
-        parts = [part.keys(prefix, last) for part, _, _ in self._parts()]
-        for key, _ in groupby(merge(*parts)):
-            if next(self.places(key, None, True, which), None) is not None:
-                yield key
-
-    def places_between(
-        self, first: bytes, last: bytes, after: bytes | None, newest: bool, which: Which, most: int
-    ) -> list[bytes]:
-        return next_places(self._between(first, last, which), after, newest, most)
-
-    def count_between(self, first: bytes, last: bytes, which: Which, most: int) -> int:
-        return sum(1 for _ in islice(self._between(first, last, which), most))
-
-    def _between(self, first: bytes, last: bytes, which: Which) -> Iterator[bytes]:
-        for part, low, high in self._parts():
-            for place in part.between(first, last, low, high):
-                if self._is_seen(place, which):
-                    yield place
-
     def indexed_paths(self) -> _core.IndexedPaths | None:
         row = self.row(META, INDEXED_RECORD)
         return None if row is None else rows_with(row)
 
-    def _is_seen(self, place: bytes, which: Which) -> bool:
-        seq = int.from_bytes(place[12:], "big")
-        if self.blob_at(seq) is None:
-            return False
-        return which == "all" or self.is_past(seq) == (which == "past")
+    def has_blob(self, seq: int) -> bool:
+        return self.blob_at(seq) is not None
+
+    def is_past(self, seq: int) -> bool:
+        row = self.row(STATES, SEQUENCE.pack(seq))
+        return bool(row and row[0] & PAST)
+
+    def _is_plain(self) -> bool:
+        return False
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
-        """Return index rows with the numbers between which they are visible."""
-        self._memtable.load_rows(self, self.head.last_seq)
-        return [(self._memtable, 0, self.head.last_seq)]
+        self.memtable.load_rows(self, self.head.last_seq)
+        return [(self.memtable, 0, self.head.last_seq)]
 
     def row(self, table: Table, key: bytes) -> bytes | None:
-        return self._tables[table].get(key, self._commit)
+        return self._rows[table].get(key, self._commit)
 
     def rows(
         self, table: Table, after: bytes | None = None, prefix: bytes = b""
     ) -> Iterator[tuple[bytes, bytes]]:
-        return self._tables[table].walk(after, prefix, self._commit)
+        return self._rows[table].walk(after, prefix, self._commit)
 
     def last_row(self, table: Table) -> tuple[bytes, bytes] | None:
-        return self._tables[table].last(self._commit)
+        return self._rows[table].last(self._commit)
 
 
 class _MemoryWriter(_MemoryReader, Writer):
     """Writes versions for the next commit, which readers see only after it."""
 
-    def __init__(self, tables: _Tables, head: _Head, memtable: Memtable) -> None:
-        super().__init__(tables, head, memtable)
-        self._base = _MemoryReader(tables, head, memtable)
+    def __init__(self, tables: _Tables, commit: int, head: LmdbHead, memtable: Memtable) -> None:
+        super().__init__(tables, commit + 1, head, memtable)
+        self._base = _MemoryReader(tables, commit, head, memtable)
         # index rows that may be rolled back
-        self._own = Memtable(head.last_seq, buckets=False, paths=memtable.paths)
-        self._commit += 1
-        self.head = head._replace(commit=self._commit)
+        self._own = Memtable(head.last_seq, paths=memtable.paths)
         self.changed: set[tuple[Table, bytes]] = set()
 
     def put(self, items: Sequence[tuple[bytes, bytes]]) -> list[bool]:
@@ -440,21 +397,26 @@ class _MemoryWriter(_MemoryReader, Writer):
 
     def take_back(self) -> None:
         for table, key in self.changed:
-            self._tables[table].take_back(key, self._commit)
+            self._rows[table].take_back(key, self._commit)
 
     def _parts(self) -> list[tuple[Memtable, int, int]]:
         base, last = self._own.watermark, self.head.last_seq
         self._own.load_rows(self, last)
         return [*self._base._parts(), (self._own, base, last)]
 
+    def _bucket(self, bucket: bytes, which: Which) -> dict[bytes, list[bytes]]:
+        found = super()._bucket(bucket, which)
+        self._last_bucket = None  # rows may change
+        return found
+
     def _next(self) -> bytes:
         self.head = self.head._replace(last_seq=self.head.last_seq + 1)
         return SEQUENCE.pack(self.head.last_seq)
 
     def _count(self, size: int, grains: int) -> None:
-        _, _, blob_bytes, before = self.head
+        _, blob_bytes, before, _ = self.head
         self.head = self.head._replace(blob_bytes=blob_bytes + size, grains=before + grains)
 
     def _set(self, table: Table, key: bytes, value: bytes | None) -> None:
-        self._tables[table].set(key, value, self._commit)
+        self._rows[table].set(key, value, self._commit)
         self.changed.add((table, key))

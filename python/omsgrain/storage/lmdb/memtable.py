@@ -92,7 +92,6 @@ class Memtable:
         self,
         watermark: int,
         *,
-        buckets: bool = True,
         paths: _core.IndexedPaths | None = None,
     ) -> None:
         self.watermark = watermark  # the last sequence number that the index tables cover
@@ -107,7 +106,7 @@ class Memtable:
         self.digests: dict[bytes, int] = {}
         # the index rows up to ``rows_to``; made when a query or a flush needs them, or
         # beside, when many grains were put
-        self.tail = _core.Tail(buckets, paths)
+        self.tail = _core.Tail(True, paths)
         self._earlier: dict[bytes, list[int]] = {}
         self.numbers: list[int] = []  # of all grains that were ever known here, rising
         self._held: list[Appended] = []  # whose rows are to be made next, up to _held_to

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The term lists of a snapshot: the index tables, and the memtable beyond the watermark."""
+"""The term lists of a snapshot: the index tables, and the memtable beyond the watermark.
+
+A store in memory has memtables only.
+"""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from omsgrain import _core
 from omsgrain.errors import OmsError
@@ -44,6 +47,7 @@ class TermReader(Reader):
 
     __slots__ = ("_last_bucket", "_plain", "_tables", "_txn", "_whole", "head", "memtable")
 
+    _where: ClassVar[Mapping[Which, tuple[Table, ...]]] = _WHERE  # a store in memory has none
     _txn: Transaction[bytes]
     _tables: dict[Table, _Database]
     _plain: bool | None
@@ -57,7 +61,7 @@ class TermReader(Reader):
         if len(key) == _PRINT and _core.bucket(key) is not None:
             return sum(1 for _ in self._prints(key, which))
         found = 0
-        for table in _WHERE[which]:
+        for table in self._where[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
                 found += cursor.count() if cursor.set_key(key) else 0
         if which == "past" and self._is_plain():
@@ -68,7 +72,7 @@ class TermReader(Reader):
         if int.from_bytes(place[12:], "big") > self.head.watermark:
             has = any(part.tail.has(key, place) for part, _, _ in self._parts())
             return has and any(self._seen(iter((place,)), which))
-        for table in _WHERE[which]:
+        for table in self._where[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
                 if cursor.set_key_dup(key, place):
                     return True
@@ -80,7 +84,7 @@ class TermReader(Reader):
         if len(key) == _PRINT and _core.bucket(key) is not None:
             return self._prints(key, which, after, newest)
         walks: list[Iterator[bytes]] = [
-            self._disk_places(table, key, after, newest) for table in _WHERE[which]
+            self._disk_places(table, key, after, newest) for table in self._where[which]
         ]
         memtable = [one for one in self._parts() if one[0].tail.count(key)]
         if memtable:  # where nothing is on disk: to merge costs as much as all the rest
@@ -91,7 +95,7 @@ class TermReader(Reader):
         return walks[0] if len(walks) == 1 else merge(*walks, reverse=newest)
 
     def keys(self, prefix: bytes, which: Which = "all") -> Iterator[bytes]:
-        walks = [self._disk_keys(table, prefix) for table in _WHERE[which]]
+        walks = [self._disk_keys(table, prefix) for table in self._where[which]]
         walks += [self._recent_keys(*part, prefix, which) for part in self._parts()]
         found = (key for key, _ in groupby(merge(*walks)))
         return self._print_keys(found, which) if prefix == FINGERPRINTS else found
@@ -118,7 +122,7 @@ class TermReader(Reader):
     def _places_with(self, bucket: bytes, part: bytes, which: Which) -> Iterator[bytes]:
         """Walk the places of a bucket that have these bytes of a fingerprint."""
         size = len(bucket) + _PLACE
-        for table in _WHERE[which]:
+        for table in self._where[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
                 rows = bytes(
                     cursor.getmulti([bucket], dupdata=True, dupfixed_bytes=_PLACE, keyfixed=True)
@@ -209,7 +213,7 @@ class TermReader(Reader):
 
     def _between(self, first: bytes, last: bytes, which: Which) -> Iterator[bytes]:
         """Walk the places under all terms from one to another, in any order."""
-        for table in _WHERE[which]:
+        for table in self._where[which]:
             with self._txn.cursor(self._tables[table]) as cursor:
                 if cursor.set_range(first):
                     for key, place in cursor:
