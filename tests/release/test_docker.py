@@ -7,8 +7,6 @@ import json
 import re
 import secrets
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,8 +15,9 @@ import httpx
 import pytest
 
 from support.deploy_files import DEPLOY, only, stages
-from support.paths import ROOT
+from support.paths import DEBIAN, ROOT
 from support.servers.debian import free_port
+from support.servers.debian_tree import pack
 from support.servers.docker import Docker
 
 pytestmark = pytest.mark.services
@@ -26,7 +25,6 @@ pytestmark = pytest.mark.services
 PAGE = ROOT / "docs" / "how-to" / "deploy.md"
 ADA = "7e1b1b0e-8f5c-4f1e-9d0a-0a5d1c2f3b4a"
 EVENT = {"type": "event", "content": "left the dock", "created_at": 1768471200000}
-TMP = ROOT / "target" / "container"
 
 
 @pytest.fixture(scope="module")
@@ -36,28 +34,20 @@ def docker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Docker]:
 
 
 @pytest.fixture(scope="module")
-def image(docker: Docker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def image(docker: Docker, wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The image of deploy/Dockerfile, of a wheel of this tree."""
     tree = tmp_path_factory.mktemp("tree")
     for path in ("deploy/Dockerfile", "requirements/all.txt"):
         (tree / path).parent.mkdir()
         shutil.copy(ROOT / path, tree / path)
-    maturin = [
-        sys.executable,
-        "-m",
-        "maturin",
-        "build",
-        "--release",
-        "-q",
-        "-o",
-        str(tree / "dist"),
-    ]
-    subprocess.run(maturin, cwd=ROOT, check=True)
+    (tree / "dist").mkdir()
+    shutil.copy(wheel, tree / "dist")
     name = f"omsgrain-test-{secrets.token_hex(4)}"
     base = stages()[0][0].text.partition("=")[2]
     if not docker.has(base):
         base = f"{name}-base"
-        docker.import_debian(base, TMP / "base.tar")
+        pack(DEBIAN)
+        docker("import", DEBIAN, base)
     build = ("build", "-q", "--network=host", "--build-arg", f"PYTHON={base}")
     docker(*build, "-f", tree / "deploy" / "Dockerfile", "-t", name, tree)
     yield name

@@ -13,11 +13,6 @@ from support.servers.debian import Server, needed
 
 __all__ = ["Docker"]
 
-#: Of Debian, with Python 3.13 and the programs `python` and `pip`, as the official image has them.
-SUITE = "trixie"
-PACKAGES = "ca-certificates,python-is-python3,python3-pip,python3-venv"
-TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
-
 
 class Docker:
     """A daemon, and the client that asks it.
@@ -82,31 +77,6 @@ class Docker:
         return any(
             self.ask(*words, image).returncode == 0 for words in (("image", "inspect"), ("pull",))
         )
-
-    def import_debian(self, image: str, cache: Path) -> None:
-        """Make an image with Python of Debian's packages; the cache saves doing it again."""
-        if not cache.exists():
-            root = cache.parent / "root"
-            shutil.rmtree(root, ignore_errors=True)
-            root.parent.mkdir(parents=True, exist_ok=True)
-            debootstrap = needed("debootstrap", "debootstrap")
-            command = [
-                str(debootstrap),
-                "--variant=minbase",
-                f"--include={PACKAGES}",
-                SUITE,
-                str(root),
-            ]
-            subprocess.run(command, check=True, capture_output=True)
-            if TRUSTED.exists():  # what this machine trusts, as a proxy of its network
-                shutil.copy(TRUSTED, root / TRUSTED.relative_to("/"))
-            for place in ("var/cache/apt/archives", "var/lib/apt/lists"):
-                shutil.rmtree(root / place)
-            part = cache.with_suffix(".part")
-            subprocess.run(["tar", "-C", str(root), "-cf", str(part), "."], check=True)
-            part.rename(cache)
-            shutil.rmtree(root)
-        self("import", cache, image)
 
     def __enter__(self) -> Docker:
         return self
