@@ -155,7 +155,7 @@ def encode_many(
         **kwargs: the options of ``encode``.
 
     Raises:
-        OmsError: the first error, with errors="raise".
+        OmsError: the first error, with errors="raise"; its field begins with the item: /17/object.
     """
     stop = stops(errors)
     batch = GrainBatch(_core.encode_many(dicts, options(**kwargs), stop))
@@ -199,7 +199,7 @@ def decode_many(blobs: Iterable[bytes], *, errors: OnError = "raise") -> DecodeB
         errors: "raise" stops at the first error; "collect" keeps the valid grains.
 
     Raises:
-        OmsError: the first error, with errors="raise".
+        OmsError: the first error, with errors="raise"; its field begins with the item: /17/object.
     """
     stop = stops(errors)
     given = [blob if type(blob) is bytes else as_bytes(blob) for blob in blobs]
@@ -231,7 +231,7 @@ def verify_many(pairs: Iterable[tuple[bytes, str]], *, errors: OnError = "raise"
         errors: "raise" stops at the first error; "collect" reports all.
 
     Raises:
-        OmsError: the first error, with errors="raise".
+        OmsError: the first error, with errors="raise"; its field begins with the item: /17/object.
     """
     stop = stops(errors)
     given = list(pairs)
@@ -257,9 +257,17 @@ def read_file(path: str | PathLike[str]) -> bytes:
         raise SchemaError("invalid path", expected="bytes, or a path") from None
 
 
+def first_error(bad: list[ItemError]) -> OmsError:
+    """Return the first error, for a call that stops at it, with its line or its item."""
+    error = bad[0].error
+    if bad[0].line is None:
+        error.field = f"/{bad[0].index}{error.field or ''}"
+    return error
+
+
 def _raise_first(bad: list[ItemError], stop: bool) -> None:
     if stop and bad:
-        raise bad[0].error
+        raise first_error(bad)
 
 
 def __dir__() -> list[str]:

@@ -52,8 +52,8 @@ class OmsError(Exception):
         code: the stable code, ``ERR_...``.
         exit_code: the exit code of the command line.
         message: one sentence, without content of the grain.
-        field: the place in the grain as a JSON pointer ("/related_to/0/hash"), if known; in an
-            array that is ingested, the place in the array ("/17/related_to/0/hash").
+        field: the place in the grain as a JSON pointer ("/related_to/0/hash"), if known; of one
+            of many grains, with its place among them ("/17/related_to/0/hash").
         offset: byte offset in the blob (uncompressed) or in the JSON text, if known.
         line: line of the input, from 1, if it has lines.
         expected: what would be valid, in a few words.

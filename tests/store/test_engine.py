@@ -216,10 +216,17 @@ def test_raise_stores_nothing_at_all(store: og.GrainStore) -> None:
 
 def test_raise_gives_the_first_refusal(store: og.GrainStore) -> None:
     blob = og.encode(belief(1))
-    with pytest.raises(err.TooShortError):
+    with pytest.raises(err.TooShortError) as caught:
         store.put_many([blob, b"", BAD])
-    with pytest.raises(err.SchemaError):
+    assert caught.value.field == "/1"
+    with pytest.raises(err.SchemaError) as refused:
         store.put_many([blob, BAD, b""])
+    with pytest.raises(err.SchemaError) as alone:
+        store.put(BAD)
+    assert refused.value.field == f"/1{alone.value.field or ''}"
+    with pytest.raises(err.SchemaError) as encoded:
+        og.encode_many([belief(1), BAD])
+    assert encoded.value.field == refused.value.field
 
 
 def test_an_iterator_that_fails(store: og.GrainStore) -> None:

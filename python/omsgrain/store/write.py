@@ -21,7 +21,15 @@ from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from omsgrain import _core
-from omsgrain.batch import GrainBatch, ItemError, ItemWarning, OnError, encode_many, stops
+from omsgrain.batch import (
+    GrainBatch,
+    ItemError,
+    ItemWarning,
+    OnError,
+    encode_many,
+    first_error,
+    stops,
+)
 from omsgrain.counts import counted
 from omsgrain.errors import (
     ErasedError,
@@ -563,7 +571,7 @@ def put_many(
     size = min(batch_size, context.settings.budget.batch)
     for given in prepare(items, size, context.settings.resolver):
         if stop and given.errors:
-            raise given.errors[0].error
+            raise first_error(given.errors)
         report.errors.extend(given.errors)
         report.warnings.extend(given.warnings)
         if stop:
