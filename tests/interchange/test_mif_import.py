@@ -109,8 +109,7 @@ def test_a_document_of_bad_records_alone(
     monkeypatch: pytest.MonkeyPatch, store: og.GrainStore, maker: Maker
 ) -> None:
     monkeypatch.setattr("omsgrain.formats.schema.MOST", 5)
-    module = {"mif1": "mif1.document", "mif2": "mif2.format"}[maker.format]
-    monkeypatch.setattr(f"omsgrain.formats.{module}.FIRSTS", 9)
+    monkeypatch.setattr("omsgrain.formats.mif.FIRSTS", 9)
     memories: list[dict[str, Any]] = [{} for _ in range(7)]
     with pytest.raises(DocumentError) as error:
         maker.take(store, *memories)
