@@ -83,7 +83,7 @@ class DecryptingReader(Reader):
         self.inner = inner
         self.ring = ring
         self._users = users
-        self._everybody: list[UserKeys] = []
+        self._everybody: list[UserKeys] | None = None
         self._words = [WORD + word.encode() for word in words]
         self._plain: dict[bytes, int] = {}  # plain addresses found so far, with their numbers
         self._owners: dict[bytes, UserKeys] = {}  # the user of a place in a list
@@ -182,7 +182,7 @@ class DecryptingReader(Reader):
     def _all_users(self) -> Sequence[UserKeys]:
         if self._users is not None:
             return self._users
-        if not self._everybody:
+        if self._everybody is None:
             self._everybody = list(self.ring.users())
         return self._everybody
 
@@ -363,7 +363,7 @@ class DecryptingReader(Reader):
 
     def _is_in(self, key: bytes, keys: UserKeys, place: bytes) -> bool:
         """Whether a place is in a user's list; those of a page are looked up together."""
-        prefix, masked = self._masked(key)[keys.number]
+        prefix, masked = self._masked(key).get(keys.number, (b"", b""))  # its key may be gone
         asked = self._asked.get(prefix, {})
         if place not in asked:
             from omsgrain.crypto.seal import mask
@@ -473,7 +473,7 @@ class EncryptingWriter(DecryptingReader):
         """Read the lists again: a row was changed."""
         for known in (self._lists, self._terms, self._asked, self._past):
             known.clear()
-        self._everybody.clear()
+        self._everybody = None
 
     def file_use(self) -> tuple[int, int]:
         return self.inner.file_use()
