@@ -14,6 +14,7 @@ import pytest
 
 import omsgrain as og
 from omsgrain.errors import NotFoundError, RangeError, SchemaError, StoreError
+from omsgrain.memory.threads import in_thread_of
 
 COLOURS = ("red", "green", "blue", "teal")
 
@@ -359,3 +360,20 @@ def test_a_model_of_another_dimension_embeds_again(tmp_path: Path) -> None:
     with og.Memory(tmp_path / "a.omsg", user="ada", embed=longer) as memory:  # the same name
         assert memory.reembed() == 1
         assert memory.reembed() == 0
+
+
+def test_an_asynchronous_verb_is_that_of_the_inner_object() -> None:
+    """Not that of the class which the verb was made of: a subclass may have its own."""
+
+    class Inner:
+        def says(self) -> str:
+            return "base"
+
+    class Other(Inner):
+        def says(self) -> str:
+            return "own"
+
+    class Outer:
+        says = in_thread_of(lambda self: Other(), Inner.says)
+
+    assert asyncio.run(Outer().says()) == "own"

@@ -31,6 +31,7 @@ def in_thread_of(
 
     @wraps(verb)
     async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await asyncio.to_thread(verb, of(self), *args, **kwargs)
+        method: Callable[P, R] = getattr(of(self), verb.__name__)  # it may be overridden
+        return await asyncio.to_thread(method, *args, **kwargs)
 
     return call
