@@ -62,6 +62,7 @@ NOT_RUN: Final = {
     ("bridge.md", "omsgrain bridge hub.omsg --nats"): "a broker: test_docs_hosts.py",
     ("dependencies.md", "pip install --require"): "a network: `make sbom` does the same",
     ("deploy.md", "sudo python3"): "another machine: test_deploy.py",
+    ("install.md", "sudo apt install"): "another machine: test_debian.py",
     ("deploy.md", "journalctl"): "another machine: test_deploy.py",
     ("deploy.md", "make wheel"): "it needs Docker: test_deploy.py",
     ("deploy.md", "umask 077"): "it needs Docker: test_deploy.py",

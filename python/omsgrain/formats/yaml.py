@@ -106,10 +106,13 @@ def read(
         _refuse("", before + data.count(b"\n", 0, error.start) + 1, "UTF-8")
     yaml = library("formats", "yaml", "YAML needs PyYAML")
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    reader = _Reader(depth, aliases, most - len(data), before, values)
     try:
-        reader = _Reader(depth, aliases, most - len(data), before, values)
         return reader.read(yaml.parse(text, Loader=loader))
     except yaml.YAMLError as error:
+        # From 6.0.4 on, PyYAML has a limit too, and meets it before the first event.
+        if "nesting depth" in str(getattr(error, "problem", "")):
+            reader.too_deep()
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else before + mark.line + 1
     _refuse("", line, "YAML")
@@ -175,7 +178,7 @@ class _Reader:
         if event.tag not in (None, "!", _CORE + tag):
             self._refuse("no tags but those of JSON")
         if len(self._open) >= self._depth:
-            self._too_deep()
+            self.too_deep()
         if self._awaits_key():
             self._refuse("keys that are strings")
         self._open.append(_OpenNode(value, event.anchor))
@@ -198,7 +201,7 @@ class _Reader:
         if self._repeated > self._aliases:
             self._refuse(f"aliases of at most {self._aliases} values")
         if len(self._open) + height > self._depth:
-            self._too_deep()
+            self.too_deep()
         if self._awaits_key():
             self._refuse("keys that are strings")
         self._put(value, size, height, length)
@@ -294,7 +297,7 @@ class _Reader:
         except UnicodeEncodeError:
             self._refuse("no surrogate without the other")
 
-    def _too_deep(self) -> NoReturn:
+    def too_deep(self) -> NoReturn:
         says, most = RULES["too_deep"], f"at most {self._depth}"
         raise DocumentError([Problem("too_deep", self._pointer(), says, most, line=self._line)])
 
