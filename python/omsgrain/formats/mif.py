@@ -120,7 +120,7 @@ class Mif(Format):
     # member of a member with a slash
     references: ClassVar[Mapping[str, Mapping[str, str]]] = {}
     renamed: ClassVar[frozenset[str]] = frozenset()  # kinds with an id that ``rename`` changes
-    single: ClassVar[frozenset[str]] = frozenset()  # pointers of records outside of arrays
+    single: ClassVar[frozenset[str]] = frozenset()  # pointers of records outside of arrays, as /a
     layouts: ClassVar[tuple[str, ...]] = ("json",)  # of an export
     no_exports: ClassVar[tuple[str, ...]] = ()  # how its files end that are no export
     # whether a field of a grain says what its memory says, in the words of it
@@ -293,7 +293,13 @@ class VersionedMif(Mif):
 
     def apart(self, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
         """Split a document into envelope and records; the inverse of `together`."""
-        return lift(document, self.arrays)
+        envelope, arrays = lift(document, self.arrays)
+        for pointer in self.single:
+            record = document.get(pointer[1:])
+            if isinstance(record, dict):
+                envelope = {**envelope, pointer[1:]: {}}
+                arrays[pointer] = [record]
+        return envelope, arrays
 
     def validate(
         self, data: bytes, passphrase: str | None = None, limits: Any = None, layout: Any = None
@@ -380,7 +386,10 @@ class VersionedMif(Mif):
         return Import(self.name, grains, made.vectors, warnings, found.problems)
 
     def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        return fill(envelope, arrays)
+        """Put the records back into the envelope, in the original key order."""
+        single = {at[1:]: array[0] for at, array in arrays.items() if at in self.single and array}
+        inner = {at: array for at, array in arrays.items() if at not in self.single}
+        return {**fill(envelope, inner), **single}
 
     def assembled(
         self, envelope: dict[str, Any], arrays: Records, *, summed: bool

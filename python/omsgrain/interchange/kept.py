@@ -39,7 +39,6 @@ from omsgrain.formats.document import (
 from omsgrain.formats.json_text import COMPACT, JsonTexts
 from omsgrain.formats.mif import VENDORS, Mif
 from omsgrain.formats.mif1.check import SHAPES as MIF1
-from omsgrain.formats.mif1.document import together
 from omsgrain.formats.mif2.check import SHAPES as MIF2
 from omsgrain.formats.problems import Problem
 from omsgrain.formats.records import Record
@@ -293,7 +292,7 @@ class _KeptExport(Export):
                     records.append(bare(*found_record))
             if pointer in kind.single:
                 arrays[pointer] = list(records)
-        return together(found.envelope, arrays)
+        return kind.together(found.envelope, arrays)
 
     def _records(
         self, kind: Mif, addresses: list[str], page: MemoryPage, seq: int, whole: Grain

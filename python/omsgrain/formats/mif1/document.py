@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from omsgrain.formats import json_text, times, yaml
-from omsgrain.formats.document import fill, lift
+from omsgrain.formats.document import lift
 from omsgrain.formats.json_text import of_bytes
 from omsgrain.formats.json_text import spell as spell_json
 from omsgrain.formats.mif import Checksums, Parsed
@@ -97,28 +97,6 @@ def spell_lines(document: dict[str, Any]) -> Iterator[bytes]:
         (check.ARRAYS[pointer], record) for pointer, array in arrays.items() for record in array
     )
     return json_lines.write(json_lines.header_of(document), records)
-
-
-_CONSENT: Final = check.CONSENT.removeprefix("/")
-
-
-def apart(document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-    """Split a document into envelope and records; the inverse of `together`."""
-    envelope, arrays = lift(document, check.ARRAYS)
-    consent = document.get(_CONSENT)
-    if isinstance(consent, dict):
-        envelope = {**envelope, _CONSENT: {}}
-        arrays[check.CONSENT] = [consent]
-    return envelope, arrays
-
-
-def together(envelope: dict[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the records back into the envelope, in the original key order."""
-    inner = {pointer: array for pointer, array in arrays.items() if pointer != check.CONSENT}
-    document = fill(envelope, inner)
-    if consent := arrays.get(check.CONSENT):
-        document = {**document, _CONSENT: consent[0]}
-    return document
 
 
 STAYS: Final = "it belongs only to its original document"

@@ -98,7 +98,6 @@ def open_document(
     passphrase: str | None = None,
     *,
     key: bytes | None = None,
-    kdf: Kdf | None = None,
     limits: Mif1Limits = LIMITS,
 ) -> bytes:
     most = limits.document // 3 * 4 + _FRAME
@@ -116,7 +115,7 @@ def open_document(
     tag = _bytes(found, "auth_tag", range(_TAG, _TAG + 1))
     payload = _bytes(found, "encrypted_payload", range(limits.document + 1))
     if key is None:
-        key = _derived(passphrase, _kdf(found, kdf, limits))
+        key = _derived(passphrase, _kdf(found, limits))
     try:
         return AESGCM(_checked(key)).decrypt(iv, payload + tag, _authenticated(envelope))
     except InvalidTag:
@@ -133,15 +132,13 @@ def _authenticated(envelope: dict[str, Any]) -> bytes | None:
     return json_text.canonical_text(envelope | {MEMBER: inner})
 
 
-def _kdf(found: dict[str, Any], given: Kdf | None, limits: Mif1Limits) -> Kdf:
+def _kdf(found: dict[str, Any], limits: Mif1Limits) -> Kdf:
     """Return the key derivation parameters; refuse missing or too costly ones."""
     if found.get("key_derivation") != _DERIVATION:
         raise _refused("unknown_algorithm", "/key_derivation", f"{_DERIVATION}, or a key")
     params = found.get("kdf_params")
     if params is None:
-        if given is None:
-            raise _refused("kdf_missing", "/kdf_params", "kdf_params, or the argument kdf")
-        return given
+        raise _refused("kdf_missing", "/kdf_params", "kdf_params")
     if not isinstance(params, dict):
         raise _refused("invalid_encryption", "/kdf_params", "an object", json_text.kind_of(params))
     if params.get("version", _ARGON2) != _ARGON2:

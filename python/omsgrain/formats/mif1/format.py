@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.base import Records, Said
+from omsgrain.formats.base import Said
 from omsgrain.formats.convert.base import PREFIXES
 from omsgrain.formats.convert.mif1 import HUB, SAID_BY_TYPE, SPACES
 from omsgrain.formats.document import (
@@ -95,17 +95,11 @@ class Mif1(VersionedMif):
     def parsed(self, data: bytes, limits: check.Mif1Limits, layout: check.Layout | None) -> Parsed:
         return documents.parse(data, layout, limits)
 
-    def apart(self, document: dict[str, Any]) -> tuple[dict[str, Any], dict[str, list[Any]]]:
-        return documents.apart(document)
-
     def vector(self, item: RecordItem) -> Vector | None:
         return vector_of(item.value.get("embedding"))
 
     def numbered(self, kind: str, id: str, count: int) -> str | None:
         return f"{id} {count}" if kind == "entity" else None
-
-    def together(self, envelope: dict[str, Any], arrays: Records) -> dict[str, Any]:
-        return documents.together(envelope, arrays)
 
     def counted(
         self, envelope: dict[str, Any], arrays: Mapping[str, Iterable[Any]]

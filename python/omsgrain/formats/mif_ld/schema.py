@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib.resources import files
+from ipaddress import IPv6Address
 from typing import Any, Final
 
 from omsgrain.formats.mif_ld.defects import Defects, SchemaDefect, Way, code_of
@@ -65,19 +66,6 @@ _DURATION: Final = re.compile(
     rf"(?:T(?=.)(?:{_COUNT}H)?(?:{_COUNT}M)?(?:{_COUNT}S)?)?)"
 )
 _FRACTION: Final = re.compile(r"[.,][0-9]+[YMWDHS](?=.)")
-_OCTET: Final = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4: Final = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-_PIECE: Final = r"[0-9A-Fa-f]{1,4}"
-_LAST: Final = rf"(?:{_PIECE}:{_PIECE}|{_IPV4})"
-# One alternative for each number of pieces before and after the ``::`` of an IPv6 address.
-_IPV6: Final = "|".join(
-    [rf"(?:{_PIECE}:){{6}}{_LAST}", rf"::(?:{_PIECE}:){{5}}{_LAST}"]
-    + [
-        rf"(?:(?:{_PIECE}:){{0,{6 - behind - 2}}}{_PIECE})?::(?:{_PIECE}:){{{behind}}}{_LAST}"
-        for behind in (4, 3, 2, 1, 0)
-    ]
-    + [rf"(?:(?:{_PIECE}:){{0,5}}{_PIECE})?::{_PIECE}", rf"(?:(?:{_PIECE}:){{0,6}}{_PIECE})?::"]
-)
 _ESCAPED: Final = r"%[0-9A-Fa-f]{2}"
 _PLAIN: Final = r"A-Za-z0-9._~!$&'()*+,;=\-"
 _NAMED: Final = rf"(?:[{_PLAIN}]|{_ESCAPED})*"
@@ -85,7 +73,7 @@ _USER: Final = rf"(?:[{_PLAIN}:]|{_ESCAPED})*"
 _PATH: Final = rf"(?:[{_PLAIN}:@]|{_ESCAPED})"
 _URI: Final = re.compile(
     rf"[A-Za-z][A-Za-z0-9+.\-]*:"
-    rf"(?://(?:{_USER}@)?(?:\[(?:{_IPV6}|[vV][0-9A-Fa-f]+\.[{_PLAIN}:]+)\]|{_NAMED})(?::[0-9]*)?"
+    rf"(?://(?:{_USER}@)?(?:\[(?:(?P<ip>[0-9A-Fa-f:.]+)|[vV][0-9A-Fa-f]+\.[{_PLAIN}:]+)\]|{_NAMED})(?::[0-9]*)?"
     rf"(?:/{_PATH}*)*|/(?:{_PATH}+(?:/{_PATH}*)*)?|{_PATH}+(?:/{_PATH}*)*|)"
     rf"(?:\?(?:[{_PLAIN}:@/?]|{_ESCAPED})*)?(?:#(?:[{_PLAIN}:@/?]|{_ESCAPED})*)?"
 )
@@ -120,7 +108,11 @@ def _is_day(found: re.Match[str]) -> bool:
 
 
 def uri(text: str) -> bool:
-    return _URI.fullmatch(text) is not None
+    found = _URI.fullmatch(text)
+    try:
+        return found is not None and (found["ip"] is None or bool(IPv6Address(found["ip"])))
+    except ValueError:
+        return False
 
 
 def duration(text: str) -> bool:
