@@ -188,6 +188,9 @@ def test_failures_of_a_store_have_codes(tmp_path: Path) -> None:
     os.truncate(cut / "data.mdb", (path / "data.mdb").stat().st_size // 2)
     with pytest.raises(StoreCutError):
         og.open(cut)
+    os.truncate(cut / "data.mdb", 0)
+    with pytest.raises(StoreCutError):
+        og.open(cut, readonly=True)
     shutil.copytree(path, damaged := tmp_path / "damaged.omsg")
     (damaged / "data.mdb").write_bytes(b"x" * 100_000)
     with pytest.raises(StoreDamagedError):

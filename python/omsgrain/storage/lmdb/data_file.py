@@ -310,6 +310,8 @@ class DataFile:
             if not readonly:
                 clean(path)
                 _empty_begun(path)
+            elif not os.stat(path / DATA_FILE).st_size:  # LMDB says "bad file descriptor"
+                raise StoreCutError(f"the data file of the store {str(path)!r} is empty")
             if noted:
                 _allocate(path / LOCK_FILE)
             env = lmdb.open(
