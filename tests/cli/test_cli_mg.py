@@ -95,6 +95,7 @@ def test_export_replaces_only_on_request(shell: Shell, store: Path, file: Path) 
     before = file.read_bytes()
     code, error = shell.error("export", store, file, "--codec", "zstd")
     assert (code, error["code"]) == (1, "EEXIST")
+    assert "--replace" in error["message"]
     assert file.read_bytes() == before
     assert shell("export", store, file, "--codec", "zstd", "--replace") == 0
     assert read(file) == addresses(store)

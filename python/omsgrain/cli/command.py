@@ -104,6 +104,10 @@ class Manual(click.Command):
         except OmsError as error:
             self._name_option(ctx, error)
             raise
+        except FileExistsError as error:
+            if any(param.name == "replace" for param in self.params):
+                error.strerror = f"{error.strerror} (--replace replaces it)"
+            raise
 
     def _name_option(self, ctx: click.Context, error: OmsError) -> None:
         if (error.line, error.offset, error.rule) != (None, None, None):
