@@ -138,6 +138,7 @@ def test_recordings_apart_from_other_files(shell: Shell, tmp_path: Path) -> None
     (file := tmp_path / "a.jsonl").write_bytes(lines(belief(1)))
     for words in ((bag, file), (bag, "-"), (file, "--topic", "/a"), (tmp_path,)):
         assert shell("ingest", tmp_path / "m.omsg", *words) == USAGE
+    assert shell("ingest", "--suggest", bag) == USAGE
     code, error = shell.error("ingest", tmp_path / "m.omsg", bag, "--topic", "/none")
     assert (code, error["code"]) == (errors.SchemaError.exit_code, "ERR_SCHEMA")
 

@@ -66,8 +66,11 @@ def mapping_of(given: dict[str, Any], *, of_bag: bool) -> Mapping | None:
 def print_suggestion(path: Path, form: Any) -> None:
     """Print a mapping for the rows of a file."""
     from omsgrain.formats import times
+    from omsgrain.formats.bag.rosbag2 import is_bag
     from omsgrain.interchange.suggestion import suggest
 
+    if is_bag(path):
+        raise click.UsageError("a recording needs no mapping: omsgrain ingest STORE RECORDING")
     changed = times.spell(max(0, int(path.stat().st_mtime)) * 1_000)
     with path.open("rb") as stream:
         made = suggest(stream, name=path.name, format=form, changed=changed)
