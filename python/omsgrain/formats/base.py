@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 from omsgrain import _core, formats
 from omsgrain.durable import NewFiles
@@ -76,6 +76,16 @@ class Said:
     def members(self) -> dict[str, Any]:
         """All members that tell the format; None for a value that is not a text."""
         return dict(_core.json_members(self.text, _MEMBERS, []))
+
+
+class Spelling(NamedTuple):
+    """How a document is to be written."""
+
+    layout: Any
+    shape: Shape | None
+    exact: bool  # as the one that was loaded
+    local: bool  # with memories of the namespace ``_local``
+    get: Get
 
 
 class Format(ABC):
@@ -269,21 +279,13 @@ class Format(ABC):
         return self.together(envelope, arrays)
 
     def spelled(
-        self,
-        document: dict[str, Any],
-        own: Manifest | None,
-        *,
-        layout: Any,
-        shape: Shape | None,
-        exact: bool,
-        local: bool,
-        get: Get,
+        self, document: dict[str, Any], own: Manifest | None, how: Spelling
     ) -> tuple[bytes, list[Loss]]:
         """The bytes of a document, and what its layout or its shape does not hold."""
-        check_exact(own, exact=exact)
+        check_exact(own, exact=how.exact)
         if own is None:
             return spell(document), []
-        return spelled(own, document, get, exact=exact), []
+        return spelled(own, document, how.get, exact=how.exact), []
 
     def seal(self, data: bytes, passphrase: str | None, key: bytes | None) -> bytes:
         """A document in an envelope, where its format has one."""

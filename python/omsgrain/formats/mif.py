@@ -283,9 +283,7 @@ class VersionedMif(Mif):
     # the member that says whose the records are, and when they were exported
     around: ClassVar[str]
     checksums: ClassVar[Checksums]  # those of its documents
-    rules: ClassVar[Mapping[str, str]]  # its rules that refuse a document or a record
-    warnings: ClassVar[Mapping[str, str]]  # its rules that only warn
-    checker: ClassVar[Any]  # makes a checker, which reports so many bad records
+    checker: ClassVar[type[DocumentChecker]]
 
     @abstractmethod
     def parsed(self, data: bytes, limits: Any, layout: Any) -> Parsed:
@@ -308,7 +306,7 @@ class VersionedMif(Mif):
             parsed = self.parsed(data, limits or self.limits, layout)
         except DocumentError as error:
             return Verdict(error.problems, (), (), error.total)
-        checker: DocumentChecker = self.checker(0)
+        checker = self.checker()
         found = self._checked(parsed, checker)
         total = checker.faults.total + checker.problems.total + parsed.left_out
         faults, problems = tuple(checker.faults.found), found.problems[:MOST]
@@ -316,7 +314,7 @@ class VersionedMif(Mif):
 
     def taken(self, parsed: Parsed) -> MifDocument:
         """A document without its bad records, which are reported."""
-        checker: DocumentChecker = self.checker(FIRSTS)
+        checker = self.checker(FIRSTS)
         found = self._checked(parsed, checker)
         checker.refuse()
         return found
@@ -331,9 +329,9 @@ class VersionedMif(Mif):
         if not parsed.left_out:
             checker.counts(document)
         if own and sums.verify(document) != "matched-jcs":
-            says = self.rules["checksum_mismatch"]
+            says = checker.rules["checksum_mismatch"]
             checker.faults.add(Problem("checksum_mismatch", where, says))
-        elif not own and (says := self.warnings.get("unknown_checksum", "")):
+        elif not own and (says := checker.told.get("unknown_checksum", "")):
             if sums.verify(document) == "unknown":
                 checker.warnings.add(Problem("unknown_checksum", where, says))
         problems = (*parsed.problems, *checker.problems.found)
@@ -373,7 +371,7 @@ class VersionedMif(Mif):
         around, warnings = object_of(found.envelope, self.around), found.warnings
         owner, unnamed = owner_of(around.get("user_id"), user_id)
         if unnamed:
-            says, where = self.warnings["owner_not_kept"], f"/{self.around}/user_id"
+            says, where = self.checker.told["owner_not_kept"], f"/{self.around}/user_id"
             warnings = (*warnings, Problem("owner_not_kept", where, says))
         made = gathered(self.table, found.records, owner, self.vector)
         when = text_of(around, "created_at")

@@ -13,8 +13,7 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import sha256
-from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from omsgrain import _core
 from omsgrain.formats.document import RecordItem
@@ -176,21 +175,18 @@ class DocumentChecker(ABC):
     A format adds its own checks in a subclass. Only hashes of ids and contents are kept.
     """
 
-    def __init__(
-        self,
-        shapes: Shapes,
-        rules: Mapping[str, str],
-        warnings: Mapping[str, str],
-        firsts: int = 0,
-        references: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
-    ) -> None:
-        self._references = references
+    shapes: ClassVar[Shapes]
+    rules: ClassVar[Mapping[str, str]]  # that refuse a document or a record
+    told: ClassVar[Mapping[str, str]]  # that only warn
+    # of each kind the members that refer to records, and of which kind these are
+    references: ClassVar[Mapping[str, Mapping[str, str]]]
+
+    def __init__(self, firsts: int = 0) -> None:
         self.faults = Problems()  # what the document is refused for
         self.problems = Problems(firsts)  # what is wrong with records, which are left out
         self.warnings = Problems()  # what is accepted with a warning
         self._found = self.faults
         self._line: int | None = None
-        self._shapes, self._rules, self._told = shapes, rules, warnings
         self._ids: defaultdict[str, set[int]] = defaultdict(set)
         self._contents: dict[bytes, str] = {}
 
@@ -226,7 +222,7 @@ class DocumentChecker(ABC):
 
     def refers(self, kind: str, record: dict[str, Any], pointer: str) -> None:
         """Warn of each reference to a record that is not in the document."""
-        for path, of in self._references.get(kind, {}).items():
+        for path, of in self.references.get(kind, {}).items():
             value: Any = record
             for name in path.split("/"):
                 value = value.get(name) if type(value) is dict else None
@@ -246,7 +242,7 @@ class DocumentChecker(ABC):
         known.add(mark)
 
     def _is_good(self, kind: str, record: Any, pointer: str) -> bool:
-        if self._shapes.fit(kind, record):
+        if self.shapes.fit(kind, record):
             return True
         self._found = self.problems
         self.problems.begin()
@@ -263,7 +259,7 @@ class DocumentChecker(ABC):
 
     def _object(self, pointer: str, shape: str, value: dict[str, Any]) -> None:
         """Check the known fields; unknown ones are allowed."""
-        rows, needed = self._shapes.rows[shape], self._shapes.needed[shape]
+        rows, needed = self.shapes.rows[shape], self.shapes.needed[shape]
         for name, item in value.items():
             row = rows.get(name)
             if row is None:
@@ -277,7 +273,7 @@ class DocumentChecker(ABC):
             field = rows[name].field
             tell = self._wrong if field.required else self._warn
             tell("missing_field", f"{pointer}/{name}", field.says)
-        if shape in self._shapes.more:
+        if shape in self.shapes.more:
             self._more(pointer, shape, value)
 
     def _more(  # noqa: B027 most formats ask no more
@@ -288,7 +284,7 @@ class DocumentChecker(ABC):
     def _odd(self, pointer: str, row: SchemaRow, value: Any) -> None:
         """A value that is of none of the types of its field."""
         field, words = row.field, KINDS[row.field.kind][0]
-        if value is None and self._shapes.nulls and not field.required:
+        if value is None and self.shapes.nulls and not field.required:
             self._warn("null_value", pointer, words)
         elif field.kind == "int" and type(value) is float and value.is_integer():
             self._deeper(pointer, row, value)  # 2.0 is an integer too
@@ -331,7 +327,7 @@ class DocumentChecker(ABC):
                 self._form(f"{pointer}/{i}", row.field, value)
 
     def _form(self, pointer: str, field: SchemaField, text: str) -> None:
-        form = self._shapes.forms[field.form or ""]
+        form = self.shapes.forms[field.form or ""]
         if not form.fits(text):
             tell = self._wrong if form.refused and field.required else self._warn
             tell(form.rule, pointer, form.expected)
@@ -345,11 +341,11 @@ class DocumentChecker(ABC):
     def _wrong(
         self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
     ) -> None:
-        says = self._rules[rule]
+        says = self.rules[rule]
         self._found.add(Problem(rule, pointer, says, expected, found, self._line))
 
     def _warn(
         self, rule: str, pointer: str, expected: str | None = None, found: str | None = None
     ) -> None:
-        says = self._told[rule]
+        says = self.told[rule]
         self.warnings.add(Problem(rule, pointer, says, expected, found, self._line))

@@ -15,7 +15,7 @@ from typing import Any
 from omsgrain.errors import OmsError, SchemaError
 from omsgrain.formats import source as raw
 from omsgrain.formats.aimem.records import NO_TEXT
-from omsgrain.formats.base import Format, Records
+from omsgrain.formats.base import Format, Records, Spelling
 from omsgrain.formats.convert import build
 from omsgrain.formats.convert.base import GENERATOR, NOT_ASKED, BuildOptions
 from omsgrain.formats.convert.gather import Born, Heap, bare, heap, parts_of
@@ -68,8 +68,8 @@ def dump(
             raise SchemaError(says, field="/user_id", expected="neither")
         document, losses = DocumentWriter(to, vectors, options).tree(found)
         document = document if own is None else to.current(document)
-        data, lost = to.spelled(document, own, layout=layout, shape=shape, exact=exact,
-                                local=local, get=raw.getter(found.grains))  # fmt: skip
+        how = Spelling(layout, shape, exact, local, raw.getter(found.grains))
+        data, lost = to.spelled(document, own, how)
     if passphrase is not None or key is not None:
         data = to.seal(data, passphrase, key)
     return Dump(data, *parted([*stay, *losses, *lost]))

@@ -405,8 +405,10 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "ed
 class Mif1Checker(DocumentChecker):
     """Checks one document, and keeps only hashes of what it has seen."""
 
-    def __init__(self, firsts: int = 0) -> None:
-        super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
+    shapes = _SHAPES
+    rules = RULES
+    told = WARNINGS
+    references = _REFERENCES
 
     def document(self, document: Any, line: int | None = None) -> bool:
         self._found, self._line = self.faults, line

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final, get_args
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.base import Said
+from omsgrain.formats.base import Said, Spelling
 from omsgrain.formats.convert.base import PREFIXES
 from omsgrain.formats.convert.mif1 import HUB, SAID_BY_TYPE, SPACES
 from omsgrain.formats.document import (
@@ -27,10 +27,8 @@ from omsgrain.formats.mif import Parsed, Reads, VersionedMif, formed_of
 from omsgrain.formats.mif1 import check, envelope
 from omsgrain.formats.mif1 import document as documents
 from omsgrain.formats.mif1.records import TABLE
-from omsgrain.formats.mif_ld.records import Shape
 from omsgrain.formats.problems import Verdict
 from omsgrain.formats.records import Record
-from omsgrain.formats.source import Get
 
 _ARRAYS: Final = {**check.ARRAYS, check.CONSENT: "consent"}
 
@@ -54,8 +52,6 @@ class Mif1(VersionedMif):
     embedding_member = "embedding"
     around = "export"
     checksums = documents.CHECKSUM
-    rules = check.RULES
-    warnings = check.WARNINGS
     checker = check.Mif1Checker
     references = check.REFERENCES
     renamed = frozenset(("memory", "todo"))
@@ -107,16 +103,9 @@ class Mif1(VersionedMif):
         return documents.counted(envelope, arrays, self.arrays)
 
     def spelled(
-        self,
-        document: dict[str, Any],
-        own: Manifest | None,
-        *,
-        layout: Any,
-        shape: Shape | None,
-        exact: bool,
-        local: bool,
-        get: Get,
+        self, document: dict[str, Any], own: Manifest | None, how: Spelling
     ) -> tuple[bytes, list[Loss]]:
+        layout, exact, get = how.layout, how.exact, how.get
         if layout not in (None, *self.layouts):
             raise SchemaError(f"unknown layout {layout!r}", expected=", ".join(self.layouts))
         kept = _layout(None if own is None else own.layout)

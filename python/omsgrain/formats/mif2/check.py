@@ -276,8 +276,10 @@ _REFERENCES: Final = {kind: of for kind, of in REFERENCES.items() if kind != "re
 class Mif2Checker(DocumentChecker):
     """Checks one document. It keeps only hashes of ids and contents."""
 
-    def __init__(self, firsts: int = 0) -> None:
-        super().__init__(_SHAPES, RULES, WARNINGS, firsts, _REFERENCES)
+    shapes = _SHAPES
+    rules = RULES
+    told = WARNINGS
+    references = _REFERENCES
 
     def document(self, document: Any, line: int | None = None) -> bool:
         self._found = self.faults

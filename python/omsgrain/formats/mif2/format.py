@@ -47,8 +47,6 @@ class Mif2(mif.VersionedMif):
     embedding_member = "embeddings"
     around = "export_meta"
     checksums = CHECKSUM
-    rules = check.RULES
-    warnings = check.WARNINGS
     checker = check.Mif2Checker
     references = check.REFERENCES
     renamed = frozenset(check.REFERENCES)

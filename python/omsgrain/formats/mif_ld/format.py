@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from omsgrain.errors import SchemaError
-from omsgrain.formats.base import Records, Said
+from omsgrain.formats.base import Records, Said, Spelling
 from omsgrain.formats.convert.base import AS_MEMORIES, NOT_ASKED
 from omsgrain.formats.convert.mif_ld import ARRAY, CARRIED, HUB, SAID_BY_TYPE, SHAPE, tree
 from omsgrain.formats.document import (
@@ -39,7 +39,6 @@ from omsgrain.formats.mif_ld.records import (
 from omsgrain.formats.mif_ld.validate import Mode, judge
 from omsgrain.formats.problems import MOST, DocumentError, DocumentFindings, Problem, Verdict
 from omsgrain.formats.records import Record, newest, object_of
-from omsgrain.formats.source import Get
 
 _ARRAYS: Final = {ARRAY: "memory"}
 _EXPORTED: Final = {"/records": "memory"}
@@ -204,16 +203,9 @@ class MifLd(Mif):
         return {**record, "temporal": temporal} if temporal else record
 
     def spelled(
-        self,
-        made: dict[str, Any],
-        own: Manifest | None,
-        *,
-        layout: document.Layout | None,
-        shape: Shape | None,
-        exact: bool,
-        local: bool,
-        get: Get,
+        self, made: dict[str, Any], own: Manifest | None, how: Spelling
     ) -> tuple[bytes, list[Loss]]:
+        layout, shape, exact, local, get = how
         losses: list[Loss] = []
         files = files_of(made, local, losses)
         values = in_shape((one for file in files for one in file.values), shape, losses)
