@@ -32,7 +32,7 @@ from omsgrain.storage.base import (
 )
 from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.lmdb.term_reader import LmdbHead, TermReader
+from omsgrain.storage.lmdb.term_reader import StoreHead, TermReader
 from omsgrain.storage.records import PAST, forget
 from omsgrain.storage.tables import (
     ADDRESSES,
@@ -147,7 +147,7 @@ class MemoryStorage:
         self._tables = _tables()
         self._memtable = Memtable(0)  # the whole index
         # the committed state: later versions of rows belong to an open transaction
-        self._commit, self._head = 0, LmdbHead()
+        self._commit, self._head = 0, StoreHead()
         self._snapshots: Counter[int] = Counter()  # open snapshots by commit
         self._changed: set[tuple[Table, bytes]] = set()  # rows with versions to prune
         self._lock = threading.Lock()
@@ -267,7 +267,7 @@ class _MemoryReader(TermReader):
 
     _where: ClassVar[Mapping[Which, tuple[Table, ...]]] = {"current": (), "past": (), "all": ()}
 
-    def __init__(self, tables: _Tables, commit: int, head: LmdbHead, memtable: Memtable) -> None:
+    def __init__(self, tables: _Tables, commit: int, head: StoreHead, memtable: Memtable) -> None:
         self._rows = tables
         self._commit = commit
         self._last_bucket = None
@@ -337,7 +337,7 @@ class _MemoryReader(TermReader):
 class _MemoryWriter(_MemoryReader, Writer):
     """Writes versions for the next commit, which readers see only after it."""
 
-    def __init__(self, tables: _Tables, commit: int, head: LmdbHead, memtable: Memtable) -> None:
+    def __init__(self, tables: _Tables, commit: int, head: StoreHead, memtable: Memtable) -> None:
         super().__init__(tables, commit + 1, head, memtable)
         self._base = _MemoryReader(tables, commit, head, memtable)
         # index rows that may be rolled back

@@ -19,7 +19,7 @@ from omsgrain.storage.indexed_paths import rows_with
 from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.data_file import failure
 from omsgrain.storage.lmdb.memtable import Memtable
-from omsgrain.storage.lmdb.term_reader import LmdbHead, TermReader
+from omsgrain.storage.lmdb.term_reader import StoreHead, TermReader
 from omsgrain.storage.records import PAST
 from omsgrain.storage.tables import (
     ADDRESS,
@@ -59,7 +59,7 @@ class SnapshotCache(NamedTuple):
 
     file: DataFile  # the data file: each counts its commits
     commit: int  # the number of the commit
-    head: LmdbHead  # its head
+    head: StoreHead  # its head
     memtable: Memtable  # what lies beyond the watermark, loaded up to this commit
     plain: bool  # whether all of that is still there, and nothing is said of any
     whole: bool  # whether all of that is still there
@@ -86,7 +86,7 @@ class LmdbReader(TermReader):
         self._tables = env.tables
         self._plain = self._whole = self._last_bucket = None
         record = txn.get(HEAD_RECORD, None, self._tables[META])
-        self.head = LmdbHead() if record is None else LmdbHead(*HEAD.unpack(record))
+        self.head = StoreHead() if record is None else StoreHead(*HEAD.unpack(record))
         if memtable.watermark < self.head.watermark:
             # A run was written since: the tables have what the memtable had.
             memtable = Memtable(self.head.watermark, paths=self.indexed_paths())

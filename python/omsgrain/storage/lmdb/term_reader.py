@@ -33,7 +33,7 @@ _PRINT, _PLACE = 17, 16  # bytes of the key of a fingerprint, and of a place
 _PLACES = 16, 256  # places read from LMDB at a time, at first and at the most
 
 
-class LmdbHead(NamedTuple):
+class StoreHead(NamedTuple):
     """How far a store has come."""
 
     last_seq: int = 0  # the last sequence number given
@@ -54,7 +54,7 @@ class TermReader(Reader):
     _whole: bool | None
     # the bucket of fingerprints that was read last: its key, of which grains, its places
     _last_bucket: tuple[bytes, Which, dict[bytes, list[bytes]]] | None
-    head: LmdbHead
+    head: StoreHead
     memtable: Memtable
 
     def term_count(self, key: bytes, which: Which = "all") -> int:

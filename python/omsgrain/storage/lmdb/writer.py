@@ -17,7 +17,7 @@ from omsgrain.storage.lmdb import sorted_runs
 from omsgrain.storage.lmdb.memtable import Appended, Memtable
 from omsgrain.storage.lmdb.pages import used_bytes
 from omsgrain.storage.lmdb.reader import LmdbReader, hashed
-from omsgrain.storage.lmdb.term_reader import LmdbHead
+from omsgrain.storage.lmdb.term_reader import StoreHead
 from omsgrain.storage.records import forget
 from omsgrain.storage.tables import (
     ADDRESS,
@@ -136,7 +136,7 @@ class LmdbWriter(LmdbReader):
         )
         session.own.append(Appended(last, [digest], [blob]))
         session.fresh[digest] = last
-        self._set_head(LmdbHead(last, blob_bytes + len(blob), grains + 1, watermark))
+        self._set_head(StoreHead(last, blob_bytes + len(blob), grains + 1, watermark))
         return True
 
     def _add(self, digests: list[bytes], blobs: list[bytes]) -> None:
@@ -146,7 +146,7 @@ class LmdbWriter(LmdbReader):
             cursor.putmulti(_core.blob_rows(last + 1, digests, blobs, MARK), append=True)
         more, size = len(blobs), sum(map(len, blobs))
         self._session.fresh.update(zip(digests, range(last + 1, last + 1 + more), strict=True))
-        self._set_head(LmdbHead(last + more, blob_bytes + size, grains + more, watermark))
+        self._set_head(StoreHead(last + more, blob_bytes + size, grains + more, watermark))
 
     def append(self, first: int, items: Sequence[tuple[bytes, bytes]]) -> None:
         """Append grains under numbers that they have elsewhere, beyond all that are here.
@@ -264,7 +264,7 @@ class LmdbWriter(LmdbReader):
         # Snapshots differ by their last numbers: those with and without it must differ.
         last = max(last, (self._session.base or 0) + 1)
         size = sum(len(blob) for _, blob, _ in found)
-        self._set_head(LmdbHead(last, blob_bytes - size, grains - len(rows), watermark))
+        self._set_head(StoreHead(last, blob_bytes - size, grains - len(rows), watermark))
 
     def _drop_addresses(self, keys: list[bytes]) -> None:
         """Drop the addresses of grains; each key is that of ``address_key``."""
@@ -353,7 +353,7 @@ class LmdbWriter(LmdbReader):
         session.rows.load_rows(self, last)
         return [(self.memtable, self.head.watermark, base), (session.rows, base, last)]
 
-    def _set_head(self, head: LmdbHead) -> None:
+    def _set_head(self, head: StoreHead) -> None:
         self.head = head
         self._txn.put(HEAD_RECORD, HEAD.pack(*head), db=self._tables[META])
 
