@@ -162,6 +162,14 @@ def sync(
     refuse_dash(target)
     reads, writes = is_bundle(source), is_bundle(target)
     remote = is_url(source) or is_url(target)
+    _refuse_for_files(
+        reads,
+        writes,
+        pulls=direction == "pull",
+        chooses=bool(namespaces or full),
+        answers=answers is not None or share_keys,
+        trusts=bool(trust or trust_state_from),
+    )
     if not remote and (token_file or trusted):
         raise click.UsageError("--token-file and --ca need the URL of a server")
     if create and (is_url(target) or writes or direction == "pull"):
@@ -174,19 +182,6 @@ def sync(
         notes: Notes = "never" if dry_run else "tried"
         side = _Endpoint(opened, token=_token(token_file), trusted=trusted, notes=notes, **given)
         may = _rights(rights, ends=bool(trust) or not reads)
-        if (reads and writes) or ((reads or writes) and direction == "pull"):
-            raise UnsupportedError(
-                "a file is either SOURCE or TARGET, and has no --direction pull",
-                expected="STORE FILE, or FILE STORE",
-            )
-        if reads and (namespaces or full):
-            raise UnsupportedError("--namespace and --full do not apply to a file as SOURCE")
-        if not writes and (answers is not None or share_keys):
-            raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
-        if not reads and (trust or trust_state_from):
-            raise UnsupportedError(
-                "--trust and --trust-state-from need a .mg file as SOURCE", expected="FILE STORE"
-            )
         if may is None and not reads and not remote:
             may = tuple(right for right in EVERYTHING if right != "releases")
         watch = _Advance(advance)
@@ -232,6 +227,25 @@ def sync(
     refused = report.refused
     # A newer server may have codes that this version does not know.
     return BY_CODE.get(refused[0].code, StoreError).exit_code if refused else 0
+
+
+def _refuse_for_files(
+    reads: bool, writes: bool, *, pulls: bool, chooses: bool, answers: bool, trusts: bool
+) -> None:
+    """Refuse options that a .mg file as SOURCE or TARGET has not, or that only one has."""
+    if (reads and writes) or ((reads or writes) and pulls):
+        raise UnsupportedError(
+            "a file is either SOURCE or TARGET, and has no --direction pull",
+            expected="STORE FILE, or FILE STORE",
+        )
+    if reads and chooses:
+        raise UnsupportedError("--namespace and --full do not apply to a file as SOURCE")
+    if answers and not writes:
+        raise UnsupportedError("--for and --share-keys need a .mg file as TARGET")
+    if trusts and not reads:
+        raise UnsupportedError(
+            "--trust and --trust-state-from need a .mg file as SOURCE", expected="FILE STORE"
+        )
 
 
 @dataclass(frozen=True, slots=True)
