@@ -173,6 +173,8 @@ def test_commands(shell: Shell, tmp_path: Path) -> None:
     code, error = shell.error("token", "add", path, "x", "--tenant", "no one", "--scope", "admin")
     assert (code, error["field"]) == (exit_code("ERR_SCHEMA"), "--tenant")
     assert "{" not in error["message"] and "no one" not in error["message"]
+    scoped = ("token", "add", path, "x", "--scope", "import")
+    assert shell.error(*scoped, "--namespace", "plant")[1]["field"] == "--namespace"
     assert len(list_tokens(path)) == 2
     shell.json("token", "revoke", path, "phone", "--forget")
     assert len(list_tokens(path)) == 1

@@ -218,11 +218,12 @@ def _check_reach(tenant: str | None, syncs: bool, namespaces: tuple[str, ...]) -
     if syncs and tenant is not None:
         expected = "namespaces, or the whole store"
         raise SchemaError("a sync token has no tenant", field="/tenant", expected=expected)
-    if not syncs and (tenant is None or not _is_name(tenant, _MOST_TENANT)):
-        raise SchemaError("invalid tenant", field="/tenant", expected="1 to 1,024 characters")
     if not syncs and namespaces:
         expected = " or ".join(sorted(SYNC))
         raise SchemaError("namespaces need sync scopes", field="/namespaces", expected=expected)
+    if not syncs and (tenant is None or not _is_name(tenant, _MOST_TENANT)):
+        expected = f"a tenant of 1 to {_MOST_TENANT:,} characters; sync scopes have none"
+        raise SchemaError("invalid tenant", field="/tenant", expected=expected)
     if len(namespaces) > _MOST_NAMESPACES or not all(
         _is_name(name, _MOST_NAMESPACE) for name in namespaces
     ):
