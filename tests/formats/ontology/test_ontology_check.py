@@ -133,7 +133,7 @@ def test_a_memory_without_an_ontology_is_not_judged_unless_one_is_given() -> Non
     given = judge_entity(bare, SHOP, ontology="workshop")
     assert told(given.problems) == [("ENT-TYPE", "/entity/entity_type")]
     del bare["entity"]
-    assert judge_entity(bare, SHOP).warnings == ()
+    assert judge_entity(bare, SHOP).warnings == []
 
 
 @pytest.mark.parametrize("value", [None, "x", [], {}, {"entity_type": 1}, {"entity_type": None}])

@@ -10,8 +10,9 @@ discover    suggestions of an entity type and namespace for a text or file
 Spec: MIF 0.1 §10.8, the schema of ontologies
 """
 
-from omsgrain.formats.ontology.check import Judgement, judge_entity
+from omsgrain.formats.ontology.check import judge_entity
 from omsgrain.formats.ontology.discover import Suggestion, suggest
+from omsgrain.formats.ontology.integrity import Judgement
 from omsgrain.formats.ontology.load import Library, LoadReport, load
 from omsgrain.formats.ontology.model import choose_namespace, choose_type
 

@@ -9,29 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from omsgrain.formats.json_text import pointer_to
 from omsgrain.formats.mif_ld.records import relations_of
 from omsgrain.formats.ontology import model
-from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Faults, breaches, value_at
+from omsgrain.formats.ontology.integrity import ALWAYS, ANY, Judgement, breaches, value_at
 from omsgrain.formats.ontology.load import Known, Library
-from omsgrain.formats.problems import MOST, Problem
 from omsgrain.formats.records import object_of
 
 Document = Mapping[str, Any]
 _NAME: Final = re.compile("[a-z][a-z0-9-]{0,63}")
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    problems: tuple[Problem, ...] = ()  # at most a thousand errors
-    warnings: tuple[Problem, ...] = ()  # at most a thousand warnings
-
-    @property
-    def ok(self) -> bool:
-        return not self.problems
 
 
 def judge_entity(
@@ -49,14 +37,14 @@ def judge_entity(
         ontology: the ontology's id for memories that name none.
         others: memories by ``@id``. A relationship's target is checked only if it is among them.
     """
-    report = Faults()
+    report = Judgement()
     reference = object_of(document, "ontology")
     entity = document.get("entity")
     name = reference.get("id", ontology)
     if not isinstance(name, str):
         if isinstance(entity, dict) and "entity_type" in entity:
             report.add("ENT-NONE", "/entity", "it names no ontology")
-        return _judgement(report)
+        return report
     version = reference.get("version")
     known = library.get(name, version if isinstance(version, str) else None)
     if known is None:
@@ -64,14 +52,14 @@ def judge_entity(
         if library.get(name) is not None:
             at, says = "/ontology/version", f"{name}, in this version"
         report.add("ENT-ONTOLOGY", at if "id" in reference else "/ontology", says)
-        return _judgement(report)
+        return report
     kind = None
     if isinstance(entity, dict):
         kind = _entity(document, entity, known, report)
     _namespace(document, known, report)
     if kind is not None:
         _relationships(document, kind, known, others or {}, report)
-    return _judgement(report)
+    return report
 
 
 def _named(name: str) -> str:
@@ -79,11 +67,7 @@ def _named(name: str) -> str:
     return repr(name) if _NAME.fullmatch(name) else ""
 
 
-def _judgement(report: Faults) -> Judgement:
-    return Judgement(tuple(report.problems[:MOST]), tuple(report.warnings[:MOST]))
-
-
-def _entity(document: Document, entity: Document, known: Known, report: Faults) -> str | None:
+def _entity(document: Document, entity: Document, known: Known, report: Judgement) -> str | None:
     name = entity.get("entity_type")
     if not isinstance(name, str):
         report.add("ENT-NONE", "/entity", "it has no entity_type")
@@ -101,7 +85,7 @@ def _entity(document: Document, entity: Document, known: Known, report: Faults) 
 
 
 def _fields(
-    document: Document, entity: Document, one: model.EntityType, known: Known, report: Faults
+    document: Document, entity: Document, one: model.EntityType, known: Known, report: Judgement
 ) -> None:
     whole = known.traits.of_type(one)
     allowed = ALWAYS | whole.conflicts.keys() | _above(one, known)
@@ -145,7 +129,7 @@ def _has(document: Document, member: str) -> bool:
     return True
 
 
-def _namespace(document: Document, known: Known, report: Faults) -> None:
+def _namespace(document: Document, known: Known, report: Judgement) -> None:
     path = document.get("namespace")
     if not isinstance(path, str) or not known.scope.namespaces:
         return
@@ -158,7 +142,7 @@ def _namespace(document: Document, known: Known, report: Faults) -> None:
 
 
 def _relationships(
-    document: Document, kind: str, known: Known, others: Mapping[str, Document], report: Faults
+    document: Document, kind: str, known: Known, others: Mapping[str, Document], report: Judgement
 ) -> None:
     for at, name, target in relations_of(document):
         one = known.scope.relations.get(model.fold_name(name))

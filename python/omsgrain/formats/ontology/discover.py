@@ -15,7 +15,7 @@ from omsgrain.formats.ontology.model import Ontology, choose_namespace, choose_t
 from omsgrain.formats.records import objects_at
 
 if TYPE_CHECKING:
-    from omsgrain.formats.ontology.integrity import Faults
+    from omsgrain.formats.ontology.integrity import Judgement
     from omsgrain.formats.ontology.load import Known
 
 INSTRUCTIONS: Final = 2_000
@@ -205,7 +205,7 @@ def _suggestions(
         )
 
 
-def patterns_of(ontology: Ontology, report: Faults) -> tuple[Pattern, ...]:
+def patterns_of(ontology: Ontology, report: Judgement) -> tuple[Pattern, ...]:
     """Compile an ontology's patterns; skip invalid ones and report them."""
     left = PROGRAMS
     made: list[Pattern] = []
@@ -231,7 +231,7 @@ _KEYS: Final = {
 
 
 def _compiled(
-    ontology: Ontology, group: str, pointer: str, one: dict[str, Any], report: Faults
+    ontology: Ontology, group: str, pointer: str, one: dict[str, Any], report: Judgement
 ) -> Pattern | None:
     regexes: list[Regex | None] = []
     sources: list[str] = []

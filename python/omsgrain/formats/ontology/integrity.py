@@ -356,11 +356,15 @@ ANY: Final = "*"
 
 
 @dataclass(slots=True)
-class Faults:
-    """Errors and warnings of one file."""
+class Judgement:
+    """What is wrong with one ontology or one memory."""
 
-    problems: list[Problem] = field(default_factory=list)
-    warnings: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)  # at most a thousand errors
+    warnings: list[Problem] = field(default_factory=list)  # at most a thousand warnings
+
+    @property
+    def ok(self) -> bool:
+        return not self.problems
 
     def add(
         self,
@@ -383,7 +387,7 @@ class Faults:
         into.append(Problem(rule, pointer, message, expected, kind))
 
 
-def integrity(scope: OntologyScope, traits: Traits, report: Faults) -> None:
+def integrity(scope: OntologyScope, traits: Traits, report: Judgement) -> None:
     _extends(scope, report)
     _traits(scope, traits, report)
     _types(scope, traits, report)
@@ -393,7 +397,7 @@ def integrity(scope: OntologyScope, traits: Traits, report: Faults) -> None:
     _suggestions(scope, report)
 
 
-def _extends(scope: OntologyScope, report: Faults) -> None:
+def _extends(scope: OntologyScope, report: Judgement) -> None:
     own = scope.ontology
     if own.is_cut:
         report.add("ONT-LARGE", "/namespaces", expected=f"at most {PATHS} characters of paths")
@@ -417,7 +421,7 @@ def _uppers(scope: OntologyScope) -> Any:
     return lambda name: [up for up in by_id[name].extends if up in by_id] if name in by_id else []
 
 
-def _traits(scope: OntologyScope, traits: Traits, report: Faults) -> None:
+def _traits(scope: OntologyScope, traits: Traits, report: Judgement) -> None:
     own = scope.ontology.traits
     for cycle in traits.cycles:
         first = next((name for name in cycle if name in own), None)
@@ -432,7 +436,7 @@ def _traits(scope: OntologyScope, traits: Traits, report: Faults) -> None:
         _conflicts(found, f"{trait.pointer}/extends", report)
 
 
-def _types(scope: OntologyScope, traits: Traits, report: Faults) -> None:
+def _types(scope: OntologyScope, traits: Traits, report: Judgement) -> None:
     names: set[str] = set()
     for at, raw in objects_at(scope.ontology.document, "entity_types"):
         name = raw.get("name")
@@ -454,13 +458,13 @@ def _types(scope: OntologyScope, traits: Traits, report: Faults) -> None:
         report.add("ONT-LARGE", "/traits", expected=f"at most {MOST} fields, inherited ones too")
 
 
-def _conflicts(found: Any, pointer: str, report: Faults) -> None:
+def _conflicts(found: Any, pointer: str, report: Judgement) -> None:
     for name, listed in found.items():
         sources = [f"the trait {one.trait!r} ({one.ontology}{one.pointer})" for one in listed]
         report.add("ONT-CONFLICT", pointer, f"{name!r} of {' and '.join(sources)}")
 
 
-def _subtypes(scope: OntologyScope, report: Faults) -> None:
+def _subtypes(scope: OntologyScope, report: Judgement) -> None:
     own, types = scope.ontology.types, scope.types
     _, cycles = ordered(own, lambda n: [up for up in scope.parents(n) if up != n and up in own])
     round_about = set()
@@ -479,7 +483,7 @@ def _subtypes(scope: OntologyScope, report: Faults) -> None:
                 _against(one, types[name], pointer, report)
 
 
-def _against(one: EntityType, parent: EntityType, pointer: str, report: Faults) -> None:
+def _against(one: EntityType, parent: EntityType, pointer: str, report: Judgement) -> None:
     for name in dict.fromkeys(parent.required):
         if name not in one.required:
             report.add("ONT-SUBTYPE-REQUIRED", pointer, f"{name!r} of {parent.name!r}")
@@ -492,7 +496,7 @@ def _against(one: EntityType, parent: EntityType, pointer: str, report: Faults) 
             )
 
 
-def _entity_fields(scope: OntologyScope, report: Faults) -> None:
+def _entity_fields(scope: OntologyScope, report: Judgement) -> None:
     places = [(f"{one.pointer}/fields", one.fields) for one in scope.ontology.traits.values()]
     places += [
         (f"{one.pointer}/schema/properties", one.properties)
@@ -506,7 +510,7 @@ def _entity_fields(scope: OntologyScope, report: Faults) -> None:
                 report.add("ONT-SCHEMA", pointer + pointer_to((name,)), repr(name))
 
 
-def _relations(scope: OntologyScope, report: Faults) -> None:
+def _relations(scope: OntologyScope, report: Judgement) -> None:
     folded: dict[str, str] = {}
     for name, one in scope.ontology.relations.items():
         before = folded.setdefault(fold_name(name), name)
@@ -518,7 +522,7 @@ def _relations(scope: OntologyScope, report: Faults) -> None:
                     report.add("ONT-TYPE", f"{one.pointer}/{end}/{at}", repr(wanted))
 
 
-def _suggestions(scope: OntologyScope, report: Faults) -> None:
+def _suggestions(scope: OntologyScope, report: Judgement) -> None:
     for group in ("patterns", "content_patterns", "file_patterns"):
         for at, one in objects_at(scope.ontology.discovery, group):
             pointer = f"/discovery/{group}/{at}"

@@ -19,7 +19,7 @@ from omsgrain.errors import SchemaError
 from omsgrain.formats import json_text, yaml
 from omsgrain.formats.mif_ld.validate import judge
 from omsgrain.formats.ontology.discover import Pattern, patterns_of
-from omsgrain.formats.ontology.integrity import Faults, Traits, integrity
+from omsgrain.formats.ontology.integrity import Judgement, Traits, integrity
 from omsgrain.formats.ontology.model import Ontology, OntologyScope, made, scope_of
 from omsgrain.formats.problems import MOST, DocumentError, Problem
 
@@ -210,9 +210,9 @@ def _library(documents: list[tuple[str, Any]]) -> Library:
     return Library(tuple(whole), tuple(reports))
 
 
-def _checked(document: Any) -> tuple[Faults, Ontology | None]:
+def _checked(document: Any) -> tuple[Judgement, Ontology | None]:
     """Check one ontology alone; None if it cannot be used."""
-    report = Faults()
+    report = Judgement()
     verdict = judge(document, kind="ontology", mode="extra")
     report.problems += verdict.findings
     if isinstance(document, dict) and any(len(key) > NAME for key in _names(document)):
