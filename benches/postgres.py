@@ -224,11 +224,10 @@ def main() -> None:
     stats = store.stats()
     rows += questions(asked.url, keyed)
     rows += peer(asked.url, PEER_GRAINS)
-    version = store._database.engine.name
     (server,) = psycopg.connect(asked.url).execute("SHOW server_version").fetchone() or ("",)
     about: dict[str, Any] = {
         **machine.describe(),
-        "server": f"{version} {server}",
+        "server": f"PostgreSQL {server}",
         **machine.versions(),
     }
     about |= {"grains": stats.grains, "bytes of tables": stats.file_bytes}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -25,6 +26,15 @@ def index() -> Iterator[SqliteTextIndex]:
     index = SqliteTextIndex(None)
     yield index
     index.close()
+
+
+def test_a_handle_that_is_dropped_closes_its_file() -> None:
+    handle = text_file.Handle(None, readonly=False)
+    connection = handle.read(lambda db: db)
+    del handle
+    gc.collect()
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("SELECT 1")
 
 
 # --- damage --------------------------------------------------------------------------------------

@@ -327,6 +327,9 @@ class Handle:
             with self._lock:
                 self._let_go()
 
+    def __del__(self) -> None:
+        self._let_go()  # Python 3.13 warns of a connection that is dropped open
+
     def _opened(self) -> sqlite3.Connection:
         if self._db is None:
             path = self._path

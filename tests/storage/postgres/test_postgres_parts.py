@@ -20,7 +20,6 @@ from omsgrain.storage.location import StoreUrl
 from omsgrain.storage.postgres import PostgresStorage, connection, pool, schema, statements
 from omsgrain.storage.postgres import rows as adding
 from omsgrain.storage.postgres.cache import Prefetch
-from omsgrain.storage.postgres.connection import Dialect
 from omsgrain.storage.postgres.pool import Connection, ConnectionTarget
 from omsgrain.storage.postgres.reader import beyond
 from omsgrain.storage.postgres.rows import terms_of
@@ -32,14 +31,6 @@ from support.small_grains import ALL, facts
 # --- tables --------------------------------------------------------------------------------------
 
 
-def test_other_engines_get_plain_tables() -> None:
-    plain = "\n".join(schema.made_tables(Dialect("CockroachDB", parts=False), 8))
-    assert plain.count("CREATE TABLE") == len(schema.KEYED_TABLES) + 8
-    for word in ("PARTITION", "fillfactor", "STATISTICS", "gin_pending"):
-        assert word not in plain
-        assert word in "\n".join(schema.made_tables(Dialect("PostgreSQL"), 8))
-
-
 def test_statements_name_the_store() -> None:
     """Row-level security is the second wall, not the first."""
     texts = [text for name, text in vars(statements).items() if isinstance(text, str)]
@@ -49,17 +40,6 @@ def test_statements_name_the_store() -> None:
     for text in asking:
         assert "store_id = $1" in text or any(word in text for word in catalog), text
         assert not any(word in text for word in ("LISTEN", "advisory", "LOCK TABLE"))
-
-
-def test_engines() -> None:
-    known = {
-        "PostgreSQL 15.8 (Debian 15.8-0+deb12u1) on x86_64": (True, True),
-        "CockroachDB CCL v25.2.1 (x86_64-pc-linux-gnu)": (False, False),
-        "PostgreSQL 15.2-YB-2.25.1.0-b0 on x86_64": (False, True),
-    }
-    for version, wanted in known.items():
-        engine = Dialect.of(version)
-        assert (engine.parts, engine.tuned) == wanted
 
 
 @pytest.mark.parametrize(

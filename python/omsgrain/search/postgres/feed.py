@@ -198,7 +198,6 @@ class Sessions:
         self._let_go = weakref.finalize(self, self._database.close)
         self.store_id = store_id  # the number of the store
         self.place = database.place  # the address of the database, for errors
-        self.engine = database.engine  # the kind of the server
 
     def read(self, work: Callable[[Connection], T]) -> T:
         return self._run("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", work)
@@ -213,7 +212,7 @@ class Sessions:
     def _run(self, begin: str, work: Callable[[Connection], T]) -> T:
         database = self._database
         pause = Pause(database.patience)
-        opening = (begin, *(_PLANS if database.engine.tuned else ()))
+        opening = (begin, *_PLANS)
         while True:
             wire, _ = database.begin(*[(text, ()) for text in opening])
             try:
@@ -237,10 +236,9 @@ class Sessions:
                 return result
 
     def rewrite(self, table: str) -> None:
-        """Rewrite a table without deleted rows, unless the engine does so itself."""
+        """Rewrite a table without deleted rows, which it keeps until a vacuum."""
         self._database.check_open()
-        if self.engine.parts:  # it keeps deleted rows until a vacuum
-            compact(self._database, [table])
+        compact(self._database, [table])
 
     def close(self) -> None:
         self._let_go()

@@ -157,7 +157,7 @@ class PostgresGraphs:
             row = connection.execute(_HAS, (_NEAR,)).fetchone()
             if row is not None and not row[1]:
                 for name, rest, key in ((_NEAR, columns, "model, seq"), (_COME, come, "")):
-                    for text in stored_table(self._sessions.engine, name, rest, key):
+                    for text in stored_table(name, rest, key):
                         connection.execute(text)
 
         row = self._sessions.read(lambda one: one.execute(_OWNED).fetchone())

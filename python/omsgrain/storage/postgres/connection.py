@@ -142,21 +142,6 @@ _DURABLE = (
 _STUCK = 300  # seconds before the server ends an idle write transaction
 
 
-class Dialect(NamedTuple):
-    name: str  # its name
-    parts: bool = True  # partition growing tables, because it does not distribute them itself
-    tuned: bool = True  # it has PostgreSQL's planner settings
-
-    @classmethod
-    def of(cls, version: str) -> Dialect:
-        """Identify an engine by its answer to ``SELECT version()``."""
-        if "CockroachDB" in version:
-            return cls("CockroachDB", parts=False, tuned=False)
-        if "-YB-" in version:
-            return cls("YugabyteDB", parts=False)
-        return cls("PostgreSQL")
-
-
 class PostgresHead(NamedTuple):
     last_seq: int  # the last sequence number
     blob_bytes: int  # total bytes of blobs
@@ -215,26 +200,24 @@ class Database:
         self.patience = patience
         self._owner = os.getpid()
         self.closed = False  # whether the connections are closed
-        self.engine = Dialect.of(str(self.asked("SELECT version()")))  # the kind of the server
         settings = (
             f"SET statement_timeout = {math.ceil(timeout * 1000)}; "
             f"{lock_timeout(patience)}; "
-            f"SET idle_in_transaction_session_timeout = {_STUCK * 1000}"
+            f"SET idle_in_transaction_session_timeout = {_STUCK * 1000}; "
+            f"{_DURABLE if durable else 'SET synchronous_commit = off'}"
         )
-        if self.engine.tuned:
-            settings += "; " + (_DURABLE if durable else "SET synchronous_commit = off")
         self._settings = settings
-        self.pool = Pool(self.place, pool_size, settings, self.engine.tuned)  # its connections
+        self.pool = Pool(self.place, pool_size, settings)  # its connections
 
     def enter(self, store_id: int) -> None:
         """Set the store whose rows the pool's connections may see."""
         self._settings += f"; SET omsgrain.storage = '{store_id}'"
-        self.pool = Pool(self.place, self.pool.size, self._settings, self.engine.tuned)
+        self.pool = Pool(self.place, self.pool.size, self._settings)
 
     def twin(self, pool_size: int) -> Database:
         """Return the same database with a pool of its own."""
         made = copy(self)
-        made.pool = Pool(self.place, pool_size, self._settings, self.engine.tuned)
+        made.pool = Pool(self.place, pool_size, self._settings)
         return made
 
     def asked(self, text: str) -> Any:

@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omsgrain.errors import StoreError, UnsupportedError
+from omsgrain.errors import StoreError
 from omsgrain.storage import mentions
 from omsgrain.storage.base import CheckProblem, CheckReport, CompactReport, RebuildReport
 from omsgrain.storage.check import Pass, examine
@@ -102,11 +102,6 @@ def rebuild(writer: PostgresWriter) -> RebuildReport:
 
 def compact(database: Database, tables: Sequence[str] | None = None) -> CompactReport:
     """Rewrite tables without removed rows, one after the other, each locked meanwhile."""
-    if not database.engine.parts:
-        raise UnsupportedError(
-            f"{database.engine.name} frees removed rows itself, after a time in its configuration",
-            expected="PostgreSQL",
-        )
     with database.connection("rewrite the tables") as connection:
         row = connection.execute(OWNED).fetchone()
         if not (row and row[0]):
@@ -138,9 +133,9 @@ def _wait(connection: Connection, patience: float) -> None:
             )
 
 
-def size_of(reader: PostgresReader, database: Database) -> int:
-    """Return the bytes of all tables; 0 if the engine does not report it."""
-    return int(reader.ask((SIZE, ()))[0][0][0]) if database.engine.parts else 0
+def size_of(reader: PostgresReader) -> int:
+    """Return the bytes of all tables."""
+    return int(reader.ask((SIZE, ()))[0][0][0])
 
 
 def _size(connection: Connection) -> int:

@@ -322,10 +322,10 @@ def opened(place: ConnectionTarget, **options: Any) -> Connection:
 
 
 class Pool:
-    def __init__(self, place: ConnectionTarget, size: int, settings: str, tuned: bool) -> None:
+    def __init__(self, place: ConnectionTarget, size: int, settings: str) -> None:
         self.place = place
         self.size = size
-        self._settings = f"{settings}; {_SETTINGS}" if tuned else settings
+        self._settings = f"{settings}; {_SETTINGS}"
         self._free = threading.BoundedSemaphore(size)
         self._idle: deque[tuple[float, Wire]] = deque()
         self._lock = threading.Lock()

@@ -28,14 +28,7 @@ from psycopg import sql
 
 from omsgrain.errors import StoreError
 from omsgrain.storage.location import can_be_sent
-from omsgrain.storage.postgres.connection import (
-    Database,
-    Dialect,
-    Pause,
-    is_away,
-    is_clash,
-    lock_timeout,
-)
+from omsgrain.storage.postgres.connection import Database, Pause, is_away, is_clash, lock_timeout
 from omsgrain.storage.postgres.pool import Connection
 from omsgrain.storage.tables import BLIND, FORMAT, INDEXED_FORMAT, TABLES, Life, Table
 
@@ -68,7 +61,7 @@ def name_of(table: Table) -> str:
     return f"{SCHEMA}.{name.replace('-', '_')}"
 
 
-def made_tables(engine: Dialect, partitions: int) -> Iterator[str]:
+def made_tables(partitions: int) -> Iterator[str]:
     """Yield the statements that make all tables of a new database."""
     yield (
         f"CREATE TABLE {SCHEMA}.stores ("
@@ -77,27 +70,25 @@ def made_tables(engine: Dialect, partitions: int) -> Iterator[str]:
     )
     yield from _secured(f"{SCHEMA}.stores", _OWN)
     yield from stored_table(
-        engine,
         f"{SCHEMA}.heads",
         "last_seq bigint, blob_bytes bigint, grains bigint, ordinal bigint, commits bytea",
         full=10,  # every commit updates its only row
     )
     blobs = "seq bigint, digest bytea, blob bytea"
-    yield from stored_table(engine, f"{SCHEMA}.blobs", blobs, "seq", partitions)
+    yield from stored_table(f"{SCHEMA}.blobs", blobs, "seq", partitions)
     addresses = "digest bytea, seq bigint"
-    yield from stored_table(engine, f"{SCHEMA}.addresses", addresses, "digest", partitions)
+    yield from stored_table(f"{SCHEMA}.addresses", addresses, "digest", partitions)
     terms = "key bytea, past boolean, place bytea"
-    yield from stored_table(engine, f"{SCHEMA}.terms", terms, "key, past, place", partitions)
+    yield from stored_table(f"{SCHEMA}.terms", terms, "key, past, place", partitions)
     counts = "key bytea, ordinal bigint, current bigint, past bigint"
-    yield from stored_table(engine, f"{SCHEMA}.counts", counts, "key", full=70)
+    yield from stored_table(f"{SCHEMA}.counts", counts, "key", full=70)
     for table in KEYED_TABLES:
         parts = partitions if table.name.decode() in _GROWING else 0
-        yield from stored_table(engine, name_of(table), "key bytea, value bytea", "key", parts)
-    yield from _text_tables(engine)
+        yield from stored_table(name_of(table), "key bytea, value bytea", "key", parts)
+    yield from _text_tables()
 
 
 def stored_table(
-    engine: Dialect,
     name: str,
     columns: str,
     key: str = "",
@@ -111,7 +102,7 @@ def stored_table(
     all_columns = ["store_id bigint", *columns.split(", ")]
     rest = ", ".join([f"{column} NOT NULL" for column in all_columns])
     text = f"CREATE TABLE {name} ({rest}, PRIMARY KEY ({keys}))"
-    if partitions and engine.parts:
+    if partitions:
         yield f"{text} PARTITION BY HASH ({by})"
         for part in range(partitions):
             yield (
@@ -120,16 +111,15 @@ def stored_table(
             )
             # A partition is read through its table; by itself it shows nothing.
             yield from _locked(f"{name}_{part}")
-    elif full is not None and engine.parts:
+    elif full is not None:
         yield f"{text} WITH (fillfactor = {full})"
     else:
         yield text
     yield from _secured(name, _SEEN)
-    if engine.parts:
-        split = [column.split()[:2] for column in all_columns]
-        values = [column for column, kind in split if kind not in _SAMPLED]
-        changes = [f"ALTER COLUMN {column} SET STATISTICS 0" for column in values]
-        yield f"ALTER TABLE {name} {', '.join(changes)}"
+    split = [column.split()[:2] for column in all_columns]
+    values = [column for column, kind in split if kind not in _SAMPLED]
+    changes = [f"ALTER COLUMN {column} SET STATISTICS 0" for column in values]
+    yield f"ALTER TABLE {name} {', '.join(changes)}"
 
 
 def _secured(name: str, seen: str) -> Iterator[str]:
@@ -149,22 +139,20 @@ _FOUND = f"SELECT {', '.join(f'w.{name}' for name in _COLUMNS.split(', '))} FROM
 _MAY = f"EXISTS (SELECT 1 FROM {TEXTS} t WHERE t.store_id = $1 AND t.key = $2)"
 
 
-def _text_tables(engine: Dialect) -> Iterator[str]:
+def _text_tables() -> Iterator[str]:
     yield from stored_table(
-        engine,
         TEXTS,
         "last_seq bigint, known bigint, digest bytea, grains bigint, size bigint, gone bigint, "
         "key uuid DEFAULT gen_random_uuid(), languages bigint DEFAULT 0, rules bigint DEFAULT 0",
     )
     yield from stored_table(
-        engine,
         WORDS,
         "seq bigint, size integer, says text, about text, more text, words tsvector, wide boolean",
         "seq",
     )
     # Every search reads the rows that are not yet in the index. The limit is in kB.
-    waiting = " WITH (gin_pending_list_limit = 256)" if engine.parts else ""
-    yield f"CREATE INDEX words_by_word ON {WORDS} USING gin (words){waiting}"
+    waiting = "WITH (gin_pending_list_limit = 256)"
+    yield f"CREATE INDEX words_by_word ON {WORDS} USING gin (words) {waiting}"
     yield f"CREATE INDEX words_wide ON {WORDS} (store_id) WHERE wide"
     yield f"ALTER TABLE {TEXTS} NO FORCE ROW LEVEL SECURITY"
     yield f"ALTER TABLE {WORDS} NO FORCE ROW LEVEL SECURITY"
@@ -232,7 +220,7 @@ def migrate(database: Database, *, readonly: bool, partitions: int) -> None:
         while True:
             try:
                 _prepare(connection)
-                _make_tables(connection, database.engine, partitions)
+                _make_tables(connection, partitions)
                 return
             except psycopg.Error as error:
                 if connection.closed or is_away(error) or not is_clash(error) or not pause.take():
@@ -260,11 +248,11 @@ def _prepare(connection: Connection) -> None:
                 raise
 
 
-def _make_tables(connection: Connection, engine: Dialect, partitions: int) -> None:
+def _make_tables(connection: Connection, partitions: int) -> None:
     connection.execute("BEGIN")
     connection.execute(f"SELECT version FROM {SCHEMA}.versions WHERE version = 0 FOR UPDATE")
     if not found_version(connection):  # otherwise another process was faster
-        for text in made_tables(engine, partitions):
+        for text in made_tables(partitions):
             connection.execute(text)
         insert = f"INSERT INTO {SCHEMA}.versions (version) VALUES (%s)"
         connection.execute(insert, (VERSION,))

@@ -314,7 +314,7 @@ class PostgresStorage:
         """Return the size of the store; ``file_bytes`` counts the tables of all stores."""
         with self.read() as reader:
             head = reader.head
-            size = size_of(reader, self._database)
+            size = size_of(reader)
             number = FORMAT if reader.indexed_paths() is None else INDEXED_FORMAT
         return StoreStats(
             grains=head.grains,
