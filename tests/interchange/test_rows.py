@@ -243,6 +243,8 @@ def test_rows_without_a_time_get_that_of_their_file() -> None:
     [
         ("ts,device,temp\n1768471200,a,1\n", 0),
         ("ts,device,temp\n15.01.2026,a,1\n", 2),
+        ("ts,device,t\n1768471200,a,20.5\n", 0),
+        ("ts,device\n-5,a\n", 2),
         ("ts;device;temp\n1768471200;a;20,5\n", 0),
         ("ts;device;total\n1768471200;a;1,234\n", 1),
         ("1768471200,a,20.5\n1768471201,a,20.5\n", 1),

@@ -263,7 +263,8 @@ def _notes(columns: list[_Seen]) -> Iterator[str]:
         elif one.is_called(_TIMES) and one.not_times:
             few = f"{one.not_times} of {len(one.values)} values"
             if one.unit is None:
-                yield f"Column {one.name!r} is no time: omsgrain cannot read {few}."
+                if not (one.is_number and any(other.unit is not None for other in columns)):
+                    yield f"Column {one.name!r} is no time: omsgrain cannot read {few}."
             else:
                 yield f"Column {one.name!r}: {few} are no times, or of another form."
 
