@@ -25,7 +25,7 @@ from omsgrain.formats.records import (
     is_duplicate,
     newest,
 )
-from omsgrain.formats.source import Source, packing, same
+from omsgrain.formats.source import Source, same
 from omsgrain.storage.memory import MemoryStorage
 from omsgrain.store.context import context_of
 from omsgrain.store.source_index import open_sources
@@ -91,7 +91,7 @@ NOTE = RecordShape(
     from_fields,
     lambda record: str(record["id"]),
     lambda record: record["content"] or None,
-    *packing("embedding"),
+    embedding="embedding",
 )
 ORDERED = RecordTable("notes", {"note": NOTE}, ordered=True)
 SORTED = RecordTable("notes", {"note": NOTE}, ordered=False)

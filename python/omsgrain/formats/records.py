@@ -83,14 +83,27 @@ class RecordShape(NamedTuple):
     name_of: Callable[[Record], str]  # by what the record is known
     # the text by which duplicates are found; None for a record that has none
     text_of: Callable[[Record], str | None] = lambda record: None
-    # the record without its embedding, and that, packed
-    apart: Callable[[Record], tuple[Record, str | None]] = lambda record: (record, None)
-    whole: Callable[[Record, str], Record] = lambda record, packed: (
-        record
-    )  # the record with it again
     # the order in which the format names the keys of a record, where it is to come back. The order
     # of a record that has this order already is not kept
     order: Sequence[str] = ()
+    # the member that is an embedding: an object that holds the vector; empty if there is none
+    embedding: str = ""
+
+    def apart(self, record: Record) -> tuple[Record, str | None]:
+        """The record without its vector, and that, packed."""
+        inner = record.get(self.embedding)
+        packed = raw.pack(inner.get("vector")) if isinstance(inner, dict) else None
+        if packed is None:
+            return record, None
+        # A null keeps its place among the other members.
+        return {**record, self.embedding: {**record[self.embedding], "vector": None}}, packed
+
+    def whole(self, record: Record, packed: str) -> Record:
+        """The record with its vector again."""
+        inner = record.get(self.embedding)
+        if not isinstance(inner, dict) or "vector" not in inner:
+            raise FormatError("a record has no place for its embedding", rule="packed")
+        return {**record, self.embedding: {**inner, "vector": raw.unpack(packed)}}
 
 
 def id_of(record: Record) -> str:
@@ -247,7 +260,9 @@ class RecordTable:
                 record = {
                     name: record[name] for name in self._orders.arranged(source.kind, record)
                 }
-        return record if source.packed is None else shape.whole(record, source.packed)
+        if source.packed is None or not shape.embedding:
+            return record
+        return shape.whole(record, source.packed)
 
     def is_same(self, found: tuple[str, Record] | None, record: Record) -> bool:
         return found is not None and is_equal(found[1], record, self._ordered)

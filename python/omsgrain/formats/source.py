@@ -210,11 +210,6 @@ def _in_list(rebuilt: Json, found: Difference) -> list[Json]:
     return items
 
 
-Record = dict[str, Any]
-Apart = Callable[[Record], "tuple[Record, str | None]"]
-Whole = Callable[[Record, str], Record]
-
-
 def pack(values: Any) -> str | None:
     """The text of an array of numbers; None if it does not come back from it as it was."""
     if not isinstance(values, list) or not values:
@@ -249,26 +244,6 @@ def float32(values: Any) -> bytes | None:
     except (OverflowError, struct.error):
         return None
     return data if math.isfinite(sum(values)) else None
-
-
-def packing(name: str) -> tuple[Apart, Whole]:
-    """The hooks of a `Shape` whose records have an embedding: an object that holds the vector."""
-
-    def apart(record: Record) -> tuple[Record, str | None]:
-        inner = record.get(name)
-        packed = pack(inner.get("vector")) if isinstance(inner, dict) else None
-        if packed is None:
-            return record, None
-        # A null keeps its place among the other members.
-        return {**record, name: {**record[name], "vector": None}}, packed
-
-    def whole(record: Record, packed: str) -> Record:
-        inner = record.get(name)
-        if not isinstance(inner, dict) or "vector" not in inner:
-            raise FormatError("a record has no place for its embedding", rule="packed")
-        return {**record, name: {**inner, "vector": unpack(packed)}}
-
-    return apart, whole
 
 
 _OURS = "omsgrain:"

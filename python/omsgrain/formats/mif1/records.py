@@ -24,7 +24,6 @@ from omsgrain.formats.records import (
     short_name,
     value_text,
 )
-from omsgrain.formats.source import packing
 from omsgrain.json_values import spell_millis
 
 _fields = partial(grain_fields, namespace=FORMAT)
@@ -154,15 +153,16 @@ def _ends(record: Record) -> str:
     return f"{record['source']} {record['target']} {record.get('type') or ASSOCIATION}"
 
 
-_APART, _WHOLE = packing("embedding")
 _TODO = RecordShape(
-    _of_todo, partial(records.todo_record, spell=spell_millis), id_of, apart=_APART, whole=_WHOLE
+    _of_todo, partial(records.todo_record, spell=spell_millis), id_of, embedding="embedding"
 )
 
 TABLE: Final = RecordTable(
     FORMAT,
     {
-        "memory": RecordShape(_of_memory, _to_memory, id_of, records.text_of, _APART, _WHOLE),
+        "memory": RecordShape(
+            _of_memory, _to_memory, id_of, records.text_of, embedding="embedding"
+        ),
         "todo": _TODO,
         "node": RecordShape(_of_node, _to_node, id_of),
         "edge": RecordShape(_of_edge, _to_edge, _ends),

@@ -30,7 +30,6 @@ from omsgrain.formats.records import (
     somebody,
     value_text,
 )
-from omsgrain.formats.source import packing
 
 _fields = partial(grain_fields, namespace=FORMAT)
 _about = partial(belief_fields, namespace=FORMAT)
@@ -371,8 +370,8 @@ TABLE: Final = RecordTable(
             from_fields,
             id_of,
             text_of,
-            *packing("embeddings"),
             _order("memory"),
+            "embeddings",
         ),
         "entity": _plain("entity", _of_entity, _to_entity),
         "relationship": _plain("relationship", _of_relationship, _to_relationship),
