@@ -23,8 +23,8 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Set
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Set
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from sqlite3 import Connection
@@ -141,7 +141,8 @@ def _still(path: Path) -> sqlite3.Connection | None:
 
 def copied(source: sqlite3.Connection) -> sqlite3.Connection:
     target = _connect(":memory:")
-    source.backup(target)
+    with _closed_if_unusable(target):
+        source.backup(target)
     return target
 
 
@@ -184,10 +185,20 @@ def _connect(name: str) -> sqlite3.Connection:
         check_same_thread=False,  # a lock admits one thread at a time
         uri=name.startswith("file:"),
     )
-    connection.execute("PRAGMA secure_delete = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    set_cache(connection, CACHE)
+    with _closed_if_unusable(connection):
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        set_cache(connection, CACHE)
     return connection
+
+
+@contextmanager
+def _closed_if_unusable(connection: sqlite3.Connection) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        connection.close()
+        raise
 
 
 def set_cache(connection: sqlite3.Connection, size: int) -> None:
