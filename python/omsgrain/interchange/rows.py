@@ -275,8 +275,9 @@ def _parquet(stream: BinaryIO, columns: Sequence[str] | None, most: int) -> Iter
             lines = list(range(line, line + len(rows)))
             yield RowChunk(rows, lines, [], size * len(rows) // total)
             line += len(rows)
-    except (pa.ArrowException, OSError) as error:
-        raise FormatError(f"the Parquet file is damaged: {type(error).__name__}") from None
+    except (pa.ArrowException, OSError):
+        expected = "a complete Parquet file"
+        raise FormatError("the Parquet file is damaged", expected=expected) from None
 
 
 def _plain(batch: Any) -> Any:
