@@ -403,6 +403,7 @@ BAD: dict[str, tuple[dict[str, Any], type[err.OmsError], str]] = {
     "tiny": ({"max_bytes": 1_000}, err.RangeError, "/max_bytes"),
     "no size": ({"max_bytes": "much"}, err.SchemaError, "/max_bytes"),
     "no filter": ({"keep": "1d", "keep_where": {}}, err.SchemaError, "/keep_where"),
+    "a list of filters": ({"keep": "1d", "keep_where": ["tag"]}, err.SchemaError, "/keep_where"),
     "unknown": (
         {"keep": "1d", "keep_where": {"colour": "x"}},
         err.SchemaError,

@@ -63,8 +63,8 @@ class HistoryLimits:
     ) -> HistoryLimits | None:
         """Check the arguments of ``open``; None if nothing bounds the history."""
         given: Mapping[str, Any] = keep_where or {}
-        if keep_where is not None and not given:
-            raise SchemaError("no filter", field="/keep_where", expected="at least one filter")
+        if keep_where is not None and not (isinstance(given, Mapping) and given):
+            raise SchemaError("no filter", field="/keep_where", expected="a dict of filters")
         if type(keep_cited) is not bool:
             raise SchemaError("not a choice", field="/keep_cited", expected="a bool")
         if keep is None and max_bytes is None:
