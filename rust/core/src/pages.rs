@@ -316,7 +316,8 @@ impl<'s> Walk<'s> {
 
     fn meet(&mut self, number: u64, pages: u64) -> Found<()> {
         let end = number.checked_add(pages).filter(|end| *end <= self.last + 1);
-        let range = end.map(|end| number as usize..end as usize);
+        let place = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let range = end.map(|end| place(number)..place(end));
         let fresh = match range.map(|range| self.met.get_mut(range)) {
             Some(Some(met)) => {
                 let fresh = !met.contains(&true);
