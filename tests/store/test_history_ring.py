@@ -84,6 +84,26 @@ def test_a_writer_bounds_the_history_where_no_thread_runs(
         assert store.stats().file_bytes <= 20 << 20 and len(store) < 11_000
 
 
+def test_a_file_that_is_too_large_is_compacted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IdleThread, "wake", lambda self: None)
+
+    def fill(store: og.GrainStore, parts: range) -> None:
+        for part in parts:
+            store.put_many([reading(500 * part + n, content=f"{n} " * 300) for n in range(500)])
+
+    with og.open(tmp_path / "m.omsg", durability="relaxed") as store:
+        fill(store, range(40))
+        assert store.stats().file_bytes > 24 << 20
+    with og.open(tmp_path / "m.omsg", durability="relaxed", max_bytes="16MiB") as store:
+        fill(store, range(40, 44))
+        assert store.stats().file_bytes < 16 << 20
+        newest = [hit.grain["created_at"] for hit in store.query(limit=500)]
+        assert newest == [OLD + 500 * 44 - 1 - n for n in range(500)]
+        assert store.maintenance.check().ok
+
+
 def test_a_put_that_is_stored_returns_though_nothing_can_leave(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,10 @@ The index rows of a grain are in pages all over the file, so a step of 16,000 gr
 more pages than one of 1,000; and the rows of new grains are in the same pages. So a step is long,
 and writes the waiting index rows too. Once a store is full, the next one follows when as many
 grains have come, and not at once: LMDB cannot use yet the pages that the one before has freed.
+
+LMDB lists the pages that a step frees in pages that lie in a row. Where the free ones are
+scattered it takes them from the end of the file, which so grows by about a hundredth while all
+grains of a store are replaced. Before it is too large, it is compacted.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from omsgrain import _core
-from omsgrain.errors import StoreError
+from omsgrain.errors import OmsError, StoreError
 from omsgrain.grain import Grain
 from omsgrain.query.filters import FOREVER, conditions
 from omsgrain.query.walk import holds
@@ -62,6 +66,10 @@ _SURELY = 4  # and until it can, also if a snapshot was open meanwhile
 _LOOK_SECONDS = 1.0  # a full store is looked at so often, and whenever that much was put
 _NAMED = 4_096  # of the removed grains were versions of others: their lineages are looked at
 _ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
+_CLOSE = 32  # a file is compacted when it is this part of the size below it,
+_FREE = 4  # this part of it is free,
+_TURNS = 4  # so many times as many grains have left as it had,
+_COMPACT_BYTES = 1 << 30  # and no more bytes are to be copied, while a put waits: some ten seconds
 
 
 class AgePosition(NamedTuple):
@@ -100,6 +108,7 @@ class HistoryLimiter:
         self._removed = self._passed = 0  # grains removed, and kept, since then
         # removed grains whose lineages are still named; so many are enough for a look at all
         self._named = self._many_named = 0
+        self._until_compact = 0  # so many grains leave before the next compaction
 
     def stored(self, context: Context, size: int) -> None:
         """Count what was put. A writer that is faster than the background bounds the history."""
@@ -156,7 +165,20 @@ class HistoryLimiter:
                 if done.level is not None and not whole:
                     self._level = done.level
                     break
+            if removed and self._limits.max_bytes is not None and not whole:
+                self._until_compact -= removed
+                if self._until_compact <= 0:
+                    self._compact_if_large(context, self._limits.max_bytes)
         return removed, kept
+
+    def _compact_if_large(self, context: Context, size: int) -> None:
+        figures = context.inner.stats()
+        file, free = figures.file_bytes, figures.free_bytes
+        is_close = file > size - size // _CLOSE
+        if is_close and free > file // _FREE and file - free <= _COMPACT_BYTES:
+            self._until_compact = _TURNS * figures.grains  # also if it fails: it takes long
+            with suppress(OmsError):
+                context.inner.compact()
 
     def _is_due_again(self) -> bool:
         return (
