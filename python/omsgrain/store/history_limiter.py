@@ -66,10 +66,10 @@ _SURELY = 4  # and until it can, also if a snapshot was open meanwhile
 _LOOK_SECONDS = 1.0  # a full store is looked at so often, and whenever that much was put
 _NAMED = 4_096  # of the removed grains were versions of others: their lineages are looked at
 _ENTRIES = 4  # of the audit trail that are looked at for each grain of a step
-_CLOSE = 32  # a file is compacted when it is this part of the size below it,
-_FREE = 4  # this part of it is free,
-_TURNS = 4  # so many times as many grains have left as it had,
-_COMPACT_BYTES = 1 << 30  # and no more bytes are to be copied, while a put waits: some ten seconds
+_CLOSE, _FREE = 32, 0.25  # a file is compacted if it is so close to the size, and so much is free,
+_LARGE, _MOSTLY = 2, 0.35  # or if it is larger than a half, and even more is free;
+_TURNS = 4  # after that when so many times as many grains have left as it had,
+_COMPACT_BYTES = 1 << 30  # and never if more is to be copied, while a put waits
 
 
 class AgePosition(NamedTuple):
@@ -174,8 +174,9 @@ class HistoryLimiter:
     def _compact_if_large(self, context: Context, size: int) -> None:
         figures = context.inner.stats()
         file, free = figures.file_bytes, figures.free_bytes
-        is_close = file > size - size // _CLOSE
-        if is_close and free > file // _FREE and file - free <= _COMPACT_BYTES:
+        close = file > size - size // _CLOSE and free > file * _FREE
+        scattered = file > size // _LARGE and free > file * _MOSTLY
+        if (close or scattered) and file - free <= _COMPACT_BYTES:
             self._until_compact = _TURNS * figures.grains  # also if it fails: it takes long
             with suppress(OmsError):
                 context.inner.compact()
