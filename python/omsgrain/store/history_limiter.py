@@ -13,7 +13,7 @@ grains have come, and not at once: LMDB cannot use yet the pages that the one be
 
 LMDB lists the pages that a step frees in pages that lie in a row. Where the free ones are
 scattered it takes them from the end of the file, which so grows by about a hundredth while all
-grains of a store are replaced. Before it is too large, it is compacted.
+grains of a store are replaced. Near the limit, or when much of it is free, it is compacted.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of the history of a store: an age, a size, and what stays.
 
-The size is that of the data file. It never shrinks, but new grains use its free pages. A part of
-it stays free, because LMDB writes a changed page elsewhere before it frees the old one.
+The size is that of the data file. New grains use its free pages, and it shrinks only when the
+store compacts itself. A part of it stays free, because LMDB writes a changed page elsewhere before
+it frees the old one.
 """
 
 from __future__ import annotations
